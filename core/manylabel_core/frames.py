@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 def column_names(frame: Any) -> tuple[str, ...]:
     """Return the names of the columns of a data frame; none for an array, or a frame whose columns have only numbers.
 
-    Raises ValueError if only some names are strings, or two columns have the same name.
+    Raises ValueError if only some names are strings, names have several levels, or two columns have the same name.
     """
     names = getattr(frame, "column_names", getattr(frame, "columns", None))
-    if names is None or not any(isinstance(name, str) for name in names):
+    if names is None or not any(isinstance(name, (str, tuple)) for name in names):
         return ()
     seen = set[str]()
     for name in names:
         if not isinstance(name, str):
-            raise ValueError(f"names of columns must be strings, not {name!r}")
+            levels = ": join its levels, such as with '.'.join(name)" if isinstance(name, tuple) else ""
+            raise ValueError(f"names of columns must be strings, not {name!r}{levels}")
         if name in seen:
             raise ValueError(f"two columns have the name {name!r}")
         seen.add(name)

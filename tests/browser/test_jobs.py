@@ -115,6 +115,35 @@ def test_a_job_learns_from_a_dataset_in_redis(
     assert site.client.model(name).predict({"a": 0, "b": 1}).labels == ["three"]
 
 
+def test_a_file_is_uploaded_and_read_otherwise(site: Site, watched: Watched, name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.csv"
+    path.write_text("size;code;tags\n120,5;007;rock|loud\nNA;012;calm\n80;007;\n")
+    page = opened(watched, site, "/datasets/new", viewport=PHONE)
+    page.get_by_label("File", exact=True).set_input_files(path)
+    expect(page.get_by_label("Name of the dataset")).to_have_value(name)
+    page.get_by_role("button", name="Read the file").click()
+    expect(page.get_by_role("alert")).to_contain_text("label_columns")
+    page.get_by_label("tags", exact=True).fill("tags")
+    page.get_by_role("button", name="Read the file").click()
+    report = section(page, "What was understood")
+    expect(report.get_by_role("row", name="size")).to_contain_text("number")
+    expect(report.get_by_role("list", name="Notes")).to_contain_text("zeros in front")
+    assert_accessible(page)
+    assert_no_sideways_scrolling(page)
+    report.get_by_label("Read code as").select_option("number")
+    page.get_by_role("button", name="Read the file").click()
+    expect(report.get_by_label("The first rows")).to_contain_text('"code":7')
+    details = site.client.dataset(name, details=True).details or {}
+    assert [column["kind"] for column in details["report"]["columns"]] == ["number", "number", "labels"]
+    report.get_by_role("link", name="Order a job on it").click()
+    expect(section(page, "What it learns from").get_by_label("dataset (required)")).to_have_value(f'"{name}"')
+    page.goto(site.at("/jobs"))
+    page.get_by_role("link", name=name, exact=True).click()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete the dataset").click()
+    expect(section(page, "Datasets")).not_to_contain_text(name)
+
+
 def test_a_default_search_depends_on_the_kernel(site: Site, watched: Watched, name: str) -> None:
     learn(site, name)
     page = opened(watched, site, f"/jobs/new?model={name}")

@@ -176,7 +176,9 @@ TABLES = [
     b"a b l\nr1 1 2 <x><y>\nr2 3 4 <x>\n",
     'a\tl\n€ 5\t["x", "y z"]\n€ 1.000,5\t[\'it\\\'s\']\n'.encode("utf-16"),
     b"a,t,l\r1,one,p\r007,two,q\r",
+    b"d,e,n,l\n2024-11-29T10:00+01:00,29.11.2024,(1,p\n2024-02-30,1/2/2024,1'000,q\n",
 ]
+ENCODED = "näme;größe;l\nKöln;1,5;a|b\n"
 _TABLE: dict[str, Any] = {"tags": "tags", "separator": ";", "text": TextSettings(fields=["title"])}
 
 TARGETS: dict[str, Target] = {
@@ -187,6 +189,8 @@ TARGETS: dict[str, Target] = {
     "ndjson": Target(_dataset("ndjson"), (BadDataset,), NDJSON.splitlines(keepends=True)[::3]),
     "csv": Target(_dataset("csv", **_TABLE), (BadDataset,), [CSV]),
     "table": Target(_dataset("csv", tags="l"), (BadDataset,), TABLES),
+    "gb18030": Target(_dataset("csv", tags="l", encoding="gb18030"), (BadDataset,), [ENCODED.encode("gb18030")]),
+    "utf16": Target(_dataset("csv", tags="l", encoding="utf-16"), (BadDataset,), [ENCODED.encode("utf-16-le")]),
     "tsv": Target(_dataset("tsv", label_columns=1), (BadDataset,), [b"a\tb\ty\n1\tx\t0\n2\t\t1\n"]),
     "lines": Target(_lines, (), [NDJSON]),
     "inference": Target(_inference, (Problem, ValidationError), INFERENCE),

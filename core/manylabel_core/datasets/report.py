@@ -28,7 +28,7 @@ class ColumnReport:
 
     name: str
     kind: str
-    """number, category, text, flag, vector, labels, label, weight, ref or ignored."""
+    """number, category, text, flag, date, vector, labels, label, weight, ref or ignored."""
     values: int
     """Number of rows with a value."""
     missing: int

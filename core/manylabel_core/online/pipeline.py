@@ -20,7 +20,7 @@ from manylabel_core.online.models.stack.titles import MAX_TITLE_WORDS, NO_WORDS,
 from manylabel_core.part import Part
 from manylabel_core.records.bounds import MAX_VECTOR_FIELDS
 from manylabel_core.rows import VECTOR_COLUMNS, Rows, Targets, VectorRows, as_weights
-from manylabel_core.scaling.scaling import Scaling
+from manylabel_core.scaling.scaling import FeatureCounts, Scaling
 from manylabel_core.scaling.vectors import VectorScaling
 
 FIELD_BYTES, FIELD_LABEL_BYTES, VALUE_BYTES = 1024, 64, 64
@@ -154,6 +154,10 @@ class Pipeline:
             for part in self._parts:
                 part.reserve(n_features, n_labels, touch)
             self.model.reserve(self._n_rows(n_features), n_labels, touch)
+
+    def feature_counts(self) -> FeatureCounts | None:
+        """Return how many examples have each feature; None if the scaling does not count."""
+        return self._scaling.counts()
 
     @property
     def nbytes(self) -> int:

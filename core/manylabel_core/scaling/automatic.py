@@ -14,14 +14,17 @@ from manylabel_core.scaling._automatic import (
     COUNT,
     FAR_IN_A_ROW,
     HAVING,
+    LAST,
+    MEAN,
     N_MOMENTS,
     NEAR_IN_A_ROW,
     SAME,
     SINCE,
+    SQUARES,
     find_dense,
     scale_automatically,
 )
-from manylabel_core.scaling.scaling import MAX_SCALED_VALUES, Scaling
+from manylabel_core.scaling.scaling import MAX_SCALED_VALUES, FeatureCounts, Scaling
 from manylabel_core.storage import MAX_COUNT, check_range, enlarged
 
 
@@ -70,6 +73,11 @@ class AutomaticScaling(Scaling):
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         super().reserve(n_features, n_labels, touch)
         self._dense = enlarged(self._dense, (n_features,))
+
+    def counts(self) -> FeatureCounts:
+        moments = self._moments[: self.n_features]
+        columns = (moments[:, row] for row in (HAVING, COUNT, MEAN, SQUARES, LAST))
+        return FeatureCounts(int(self._count[0]), *columns)
 
     def learn(self, rows: Rows) -> Rows:
         return self._scale(rows, store=True)

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
 from manylabel_core.part import Part
 from manylabel_core.rows import Rows
 from manylabel_core.scaling import _scaling
 
 MAX_SCALED_VALUES = 2**20
 """Maximum number of values that imputation adds per call."""
+
+
+class FeatureCounts(NamedTuple):
+    """Counts of a scaling, as views of its state: each array is float64, shape (n_features,)."""
+
+    n_samples: int  # examples with a known truth
+    having: NDArray[np.float64]  # examples with the feature, with any value
+    nonzero: NDArray[np.float64]  # examples with another value than 0
+    mean: NDArray[np.float64]  # mean of these values since the last change of the level or unit
+    squares: NDArray[np.float64]  # sum of their squared distances from the mean
+    last: NDArray[np.float64]  # the last of these values
 
 
 class Scaling(Part):
@@ -20,6 +36,10 @@ class Scaling(Part):
     def rows_at_once(self) -> int:
         """Return the maximum rows per call."""
         return 2**62
+
+    def counts(self) -> FeatureCounts | None:
+        """Return how many examples have each feature; None if the scaling does not count."""
+        return None
 
     def learn(self, rows: Rows) -> Rows:
         """Scale rows to be learnt, in order, and add them to the statistics."""

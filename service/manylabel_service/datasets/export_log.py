@@ -42,7 +42,8 @@ def fold(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
     if features.layout.kind == "numbered":
         data = recorder.last_rows.dataset(len(features), None, labels, features.columns.indices)
     else:
-        vectors = features.layout.vectors
+        fields = features.layout.vector_fields
+        vectors = [(field if fields[field] == n else None, n) for field, n in features.layout.vectors]
         named = recorder.last_rows.dataset(len(features.names), features.names.names, labels, vectors=vectors)
         data = replace(named, text=None if model.spec.text is None else model.spec.text.settings())
     last_rows, asked = recorder.last_rows, request["last"]

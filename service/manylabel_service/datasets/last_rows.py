@@ -108,12 +108,13 @@ class LastRows:
         features: Sequence[str] | None,
         labels: Sequence[str],
         indices: NDArray[np.int32] | None = None,
-        vectors: Sequence[tuple[str, int]] = (),
+        vectors: Sequence[tuple[str | None, int]] = (),
     ) -> Dataset:
         """Return the last rows with complete labels, with the given columns; raises BadDataset like `add`.
 
-        `indices` are the new columns of the columns of the rows; None: unchanged. `vectors` are the vector fields with
-        their lengths: each becomes a view, which rows may lack.
+        `indices` are the new columns of the columns of the rows; None: unchanged. `vectors` are the blocks of
+        vectors: fields with their lengths. Each becomes a view, which rows may lack; a block without a field is left
+        out.
         """
         self._drop()
         if self._nbytes > self._most_bytes:
@@ -137,15 +138,17 @@ class LastRows:
         return with_optional_numbers(data if is_whole.all() else data.take(is_whole))
 
 
-def _with_vectors(data: Dataset, rows: sp.csr_array, vectors: Sequence[tuple[str, int]]) -> Dataset:
+def _with_vectors(data: Dataset, rows: sp.csr_array, vectors: Sequence[tuple[str | None, int]]) -> Dataset:
     """Return a dataset with a view for each field of vectors, of rows that have them in the columns of `rows`."""
     first, views, names, missing = VECTOR_COLUMNS, dict(data.views), dict(data.feature_names), {}
     for field, length in vectors:
         own = sp.csr_array(rows[:, first : first + length])
+        first += length
+        if field is None:
+            continue
         view = view_of(field, views)
         views[view], names[view] = own.toarray(), names_of(field, length)
         missing[view] = np.diff(own.indptr) == 0
-        first += length
     if not views[SINGLE].shape[1]:
         del views[SINGLE], names[SINGLE]
     return replace(data, views=views, feature_names=names, missing=missing)

@@ -162,7 +162,11 @@ class HostedModel(ABC):
 
     @abstractmethod
     def status(self) -> dict[str, Any]:
-        """Return the response of GET /v1/models/{m}; raise NotReady unless it is serving."""
+        """Return the status that GET /v1/models lists; raise NotReady unless it is serving."""
+
+    def details(self) -> dict[str, Any]:
+        """Return the response of GET /v1/models/{m}; raise like `status`."""
+        return self.status()
 
     @abstractmethod
     def signature(self) -> Signature:

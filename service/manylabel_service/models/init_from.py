@@ -10,6 +10,7 @@ from manylabel_service.hosting.kernels import GATE
 from manylabel_service.online.spec.limits import UNLIMITED, ModelLimits
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.tiers import tiers_of_size, tiers_of_spec
+from manylabel_service.online.state.category_fields import numbers_among, state_of_numbers
 from manylabel_service.online.state.label_details import DetailsOfLabels
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.trained.artifact import ModelArtifact
@@ -128,6 +129,8 @@ def _name_columns(model: OnlineModel, features: tuple[str, ...] | int) -> None:
         layout = {**layout, "kind": "numbered", "size": features}
         arrays["indices"] = IndexColumns(features).to_array()
     else:
-        layout = {**layout, "kind": "named"}
+        numbers, facts = state_of_numbers(numbers_among(features))
+        layout = {**layout, "kind": "named", "numbers": facts}
         arrays.update(Vocabulary(features).state())
+        arrays.update(numbers)
     model.features.restore(arrays, layout)

@@ -40,6 +40,7 @@ from manylabel_service.hosting.kernels import GATE
 from manylabel_service.hosting.predictions import MadePredictions, Prediction, PredictResult
 from manylabel_service.hosting.signature import EXAMPLE, Signature
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.fields import ModelFields
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.host import Host
 from manylabel_service.online.prediction_store import PredictionStore, StoredPrediction
@@ -101,6 +102,7 @@ class Replica(HostedModel):
         self.durability = self.spec.durability or settings.durability
         text = None if self.spec.text is None else self.spec.text.settings()
         self._records = RecordEncoder(text, settings.record_limits)
+        self._fields: ModelFields | None = None
         self.queue = UpdateQueue(record.name, settings)
         self._in_use = host.in_use
         self._store = store
@@ -154,7 +156,7 @@ class Replica(HostedModel):
         return self._applier.events
 
     def status(self) -> dict[str, Any]:
-        """Return the response to GET /v1/models/{m}; raise NotReady unless the model is restored."""
+        """Return the status of the model; raise NotReady unless the model is restored."""
         self.check_serving()
         model = self.model
         spec = model.online_spec
@@ -174,11 +176,18 @@ class Replica(HostedModel):
             "metrics": self.measures(),
         }
 
+    def details(self) -> dict[str, Any]:
+        """Return the status with the fields of records; raise like `status`."""
+        status, model = self.status(), self.model
+        if self._fields is None or self._fields.features is not model.features:
+            self._fields = ModelFields(model.features, self._records.text)
+        return {**status, **self._fields.to_json(model)}
+
     def signature(self) -> Signature:
         """Return the names of features and labels; raises like `status`."""
         self.check_serving()
         model = self.model
-        vectors = dict(model.features.layout.vectors)
+        vectors = model.features.layout.vector_fields
         inputs = {EXAMPLE: model.features.layout.n_dense, **vectors}
         hidden, labels = model.hidden, model.labels.names
         if hidden:

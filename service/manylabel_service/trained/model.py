@@ -150,6 +150,11 @@ class TrainedModel(HostedModel):
             "metrics": self.measures(),
         }
 
+    def details(self) -> dict[str, Any]:
+        """Return the status with the fields that the served version knows; raise like `status`."""
+        status, serving = self.status(), self._active.serving
+        return {**status, "fields": [] if serving is None else list(serving.fields)}
+
     def signature(self) -> Signature:
         """Return the inputs and outputs of the served version; raises the errors of `status`, NoVersionServed or
         VersionDamaged."""

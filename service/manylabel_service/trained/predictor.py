@@ -1,9 +1,12 @@
 """Version in memory, which predicts like its estimator, bit for bit."""
 
 import json
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import cached_property
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from manylabel_core.datasets.dataset import SINGLE
 from manylabel_core.datasets.vectors import view_of
 from manylabel_core.explanation import NOT_LINEAR
 from manylabel_core.records import RecordEncoder, RecordError, RecordLimits
+from manylabel_core.records.number_fields import given_name
 from manylabel_core.scaling.fitted import as_taken
 from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_service.errors import InvalidExample, InvalidField, NoProbabilities, ReleaseTooOld
@@ -23,6 +27,9 @@ from manylabel_service.hosting.signature import EXAMPLE, Signature
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.inputs import Columns, Inputs, Record, Views
 from manylabel_service.trained.version import Version
+
+MAX_FIELDS = 1_000
+"""Maximum number of fields in the description of a model."""
 
 
 class Predictor:
@@ -97,6 +104,18 @@ class Predictor:
         if columns.names is None:
             return columns.size
         return sorted(name for name in columns.names.names if self.text is None or "=" not in name)
+
+    @cached_property
+    def fields(self) -> Sequence[dict[str, str]]:
+        """Names and kinds of the fields of records or tables, by the names of its features; at most `MAX_FIELDS`."""
+        kinds: dict[str, set[str]] = {}
+        names = dict.fromkeys(name for one in self.views.values() if one.names for name in one.names.names)
+        for name in names:
+            field, kind = (name, "number") if self.text is None else _field_of(name, self.text.fields or ())
+            if name != given_name(field) or field not in names:
+                kinds.setdefault(field, set()).add(kind)
+        listed = islice(kinds.items(), MAX_FIELDS)
+        return [{"name": name, "kind": found.pop() if len(found) == 1 else "mixed"} for name, found in listed]
 
     def work(self, inputs: Sequence[Inputs]) -> int:
         """Return the approximate number of multiplications of a prediction."""
@@ -237,6 +256,15 @@ class Predictor:
 def takes_views(estimator: Any) -> bool:
     """Return whether an estimator accepts several matrices by name, with rows that may be missing."""
     return hasattr(estimator, "view_names_")
+
+
+def _field_of(name: str, texts: Container[str]) -> tuple[str, str]:
+    """Return the field of a feature of a record, and its kind."""
+    field, mark, _ = name.partition("=")
+    if mark:
+        return field, "text" if field in texts else "category"
+    place = re.fullmatch(r"(.+)\[[0-9]+\]", name)
+    return (name, "number") if place is None else (place[1], "vector")
 
 
 def read_estimator(data: bytes) -> Any:

@@ -124,3 +124,35 @@ def test_every_command_reads_the_text_fields_of_the_model(
     assert model.status().features == 2, "the words 1984 and 2001"
     predicted = manylabel("predict", name, str(path), "--tags", "tags", "--json").checked().out.splitlines()
     assert json.loads(predicted[0])["scores"] == model.predict({"title": "1984"}).scores
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_later_file_is_read_with_the_kinds_of_the_model(
+    manylabel: Command, client: Client, name: str, tmp_path: Path, trained: bool
+) -> None:
+    """A column of codes that has only digits this time, truth values, and another order of columns."""
+    first, later, other = tmp_path / "first.csv", tmp_path / "later.csv", tmp_path / "other.csv"
+    rows = (f"{'7B' if i % 2 else '12'},{i % 9},{i % 2 == 1},{'p' if i % 2 else 'q'}\n".upper() for i in range(60))
+    first.write_text("code,n,live,l\n" + "".join(rows))
+    model = client.model(name)
+    if trained:
+        client.upload_dataset(name, first, labels="l", separator="")
+        assert client.train("m3l", name, name, promote="always").wait().state == "succeeded"
+    else:
+        client.create_model(name)
+        manylabel("feed", name, str(first), "--tags", "l").checked()
+    kinds = {"code": "category", "n": "number", "live": "number" if trained else "flag"}
+    assert {each.name: each.kind for each in model.status().fields} == kinds
+    later.write_text("live,extra,n,code\n1,x,3,12\nTRUE,y,NA,12\nFALSE,z,four,12\n")
+    done = manylabel("predict", name, str(later), "--json").checked()
+    xs = [{"code": "12", "n": 3, "live": 1}, {"code": "12", "live": 1}, {"code": "12", "live": 0}]
+    xs = [{**x, "extra": extra} for x, extra in zip(xs, "xyz", strict=True)]
+    assert [json.loads(line)["scores"] for line in done.out.splitlines()] == [x.scores for x in model.predict_many(xs)]
+    for note in ("does not know the column extra", "1 of 2 values of column 'n' are no numbers, such as 'four'"):
+        assert note in done.err, (note, done.err)
+    said = manylabel("predict", name, str(later), "--json", "--category", "n", "--ignore", "extra,live").checked()
+    assert "has no column live" in said.err
+    assert "extra" not in said.err
+    other.write_text("Code,N\n12,3\n")
+    refused = manylabel("predict", name, str(other))
+    assert (refused.status, "has no column that" in refused.err) == (1, True)

@@ -74,7 +74,7 @@ def test_labels_are_columns_or_partial(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "options", "message"),
     [
-        ("a.csv", "a,b\n1\n", {"labels": 1}, "a.csv, line 2: 1 values for 2 columns"),
+        ("a.csv", "a,b\n1\n", {"labels": 1}, "a.csv, line 2: 1 value for 2 columns"),
         ("a.csv", "a,b\n1,0\n", {"labels": "c"}, "a.csv, line 1: label column 'c' is not among the columns"),
         ("a.jsonl", '{"a": 1}\n', {}, "a.jsonl, line 1: an example has x and y, not 'a'"),
         ("a.jsonl", '{"x": [1], "y": []}\n{"x": [true], "y": []}\n', {}, "a.jsonl, line 2: x True is not a number"),

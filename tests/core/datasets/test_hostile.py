@@ -277,7 +277,7 @@ def test_wrong_xml(xml: bytes, message: str) -> None:
 @for_each(
     ("text", "message"),
     [
-        (b"a,b\n1,0\n1\n", "line 3: 1 values for 2 columns"),
+        (b"a,b\n1,0\n1\n", "line 3: 1 value for 2 columns"),
         (b"a,b\n1,0\n1,0,1\n", "line 3: 3 values for 2 columns"),
         (b"a,b\n-1e999,0\n", "line 2: column 'a' is '-1e999': expected a finite number"),
         (b"a,b\n1,maybe\n", "line 2: label 'b' is 'maybe': expected 0 or 1"),

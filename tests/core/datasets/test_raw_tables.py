@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import io
+import re
 import zipfile
 from typing import Any
 
@@ -55,6 +56,18 @@ def kinds_of(report: TableReport) -> dict[str, str]:
         ("1,234,567\n2", [1234567, 2]),
         ("1'234.5\n7", [1234.5, 7]),
         ("1\u00a0234\n7", [1234, 7]),
+        ("1,23,456\n12,34,567.5", [123456, 1234567.5]),
+        ("(1,234.50)\n300", [-1234.5, 300]),
+        ("\u22125\n3", [-5, 3]),
+        ("12.5 €\n3€", [12.5, 3]),
+        ("#WERT!\n#NV\n2\n#VALEUR!", [None, None, 2, None]),
+        ("2024-11-29\n1970-01-02\nNA", [20056, 1, None]),
+        ("2024-11-29T12:00:00Z\n2024-11-29 18:00:00+06:00", [20056.5, 20056.5]),
+        ("29.11.2024\n1.2.1970 06:00", [20056, 31.25]),
+        ("29/11/2024\n1/2/1970", [20056, 31]),
+        ("11/29/2024\n1/2/1970", [20056, 1]),
+        ("1/2/2024\n2/3/2024", ["1/2/2024", "2/3/2024"]),
+        ("2024-02-30\n2024-02-28", ["2024-02-30", "2024-02-28"]),
         ("120,5\n80", [120.5, 80]),
         ("1.234,5\n2.000", [1234.5, 2000]),
         ("-,5\n1,25e1", [-0.5, 12.5]),
@@ -116,6 +129,11 @@ def test_options_decide() -> None:
     assert column_of("NA\nred\nblue", missing=[]) == ["NA", "red", "blue"]
     assert column_of("NA\n5\n", missing="") == ["NA", "5", None]
     assert column_of("1e300\n5", category="c") == ["1e300", "5"]
+    assert column_of("TRUE\n0\nyes", number="c") == [1, 0, None]
+    assert column_of("2024-11-29\nsoon", number="c") == [20056, None]
+    assert column_of("2024-11-29\n5", number="c") == [None, 5]
+    assert column_of("2024-11-29\n2024-11-30", category="c") == ["2024-11-29", "2024-11-30"]
+    assert column_of("['a']\n['b', 'c']", category="c") == [["a"], ["b", "c"]]
     for options in ({"number": "x"}, {"category": ["other"], "number": "other"}, {"number": "rock"}, {"decimal": "x"}):
         with pytest.raises(BadDataset, match=r"is not among|more than one kind|cannot have labels|must be '\.' or ','"):
             column_of("1\n2", **options)
@@ -199,7 +217,7 @@ def test_what_is_left_out_is_counted() -> None:
     text = " ".join(report.warnings)
     assert "'column 1' seems to have the names of the rows and is ignored" in text
     assert "'column 4' has no name and no values" in text
-    assert "1 rows have no known labels" in text
+    assert "1 row has no known labels" in text
     assert rows_of(",a,l\n7,1,x\n", tags="l", category="column 1") == [({"column 1": "7", "a": 1}, ["x"])]
     assert rows_of(",a,l\n7,1,x\n", tags="l", ignore="column 1") == [({"a": 1}, ["x"])]
     assert rows_of("a,,l\n7,1,x\n", tags="l") == [({"a": 7, "column 2": 1}, ["x"])]
@@ -469,3 +487,108 @@ def test_kinds_of_fields() -> None:
     assert report is not None
     assert (report.rows, report.unlabelled, report.labels) == (2, 1, {"p": 1})
     assert kinds_of(report) == {"a": "category", "zip": "number"}
+
+
+@for_each(
+    ("column", "options", "note"),
+    [
+        ("2024-11-29\n2024-11-30", {}, r"dates.* days since 1970-01-01: '2024-11-29' \(line 2\) is 20056"),
+        ("1/2/2024\n2/3/2024", {}, r"dates of which day and month may be either, such as '1/2/2024' \(line 2\)"),
+        ("29/11/2024\n11/29/2024", {}, "dates in several orders"),
+        ("2024-11-29 10:00Z\n2024-11-29 10:00", {}, "dates with and without an offset from UTC"),
+        ("2024-02-28\n2024-02-27\n2024-02-30", {}, r"2 dates of 3 values, but also '2024-02-30' \(line 4\)"),
+        ("TRUE\nFALSE\nmaybe", {}, r"2 truth values of 3 values, but also 'maybe' \(line 4\)"),
+        ("12 kg\n13 kg", {}, r"numbers with the unit 'kg', such as '12 kg' \(line 2\)"),
+        ("1\nhigh\n2", {"number": "c"}, r"1 of 3 values of column 'c' are no numbers, such as 'high' \(line 3\)"),
+        ("\n".join(map(str, range(5001, 5021))), {}, "column 'c' counts the rows: ignore it"),
+    ],
+)
+def test_what_looks_strange_is_noted(column: str, options: dict[str, Any], note: str) -> None:
+    cells = column.split("\n")
+    text = "c,other,rock\n" + "".join(f"{cell},1,{i % 2}\n" for i, cell in enumerate(cells))
+    assert re.search(note, "\n".join(report_of(text, label_columns="rock", **options).warnings))
+
+
+def test_a_total_is_noted() -> None:
+    text = "town,n,rock\nA,5,1\nB,6,0\n{},11,\n"
+    assert (
+        "the last row (line 4) seems to be a total: remove it"
+        in report_of(text.format("Total:"), label_columns="rock").warnings
+    )
+    assert "total" not in " ".join(report_of(text.format("C"), label_columns="rock").warnings)
+
+
+@for_each(
+    ("text", "message"),
+    [
+        ("town,b,tags\nA,x,p\ntown,b,tags\nB,y,q\n", "line 3: repeats the names of the columns"),
+        ("a,b,tags\n1,2,p\n\ufeffa,b,tags\n2,3,q\n", "line 3: repeats the names of the columns"),
+        ("# made by x\na,b,tags\n1,2,p\n", "line 1: the first line is a comment: remove"),
+        ("a,b,tags\n1,2,p\n# end\n", "line 3: 1 value for 3 columns: remove comments"),
+        ("a,b,tags\n1,2,p\nSource: the office\n", "line 3: 1 value for 3 columns: remove lines that are no rows"),
+        ("a,b,tags\n“x, y”,2,p\n“z”,3,q\n", "line 3: 3 values, but the first row has 4.*quotes must be straight"),
+        ("a,b,tags\nx,2,p\n“y, z”,3,q\n", "line 3: 4 values for 3 columns: quotes must be straight"),
+        ("a,b\x00,tags\n1,2,p\n", "line 1: has a NUL byte.*encoding"),
+        ("a,b,tags\n1e400,2,p\n", "line 2: column 'a' is '1e400': expected a finite number"),
+    ],
+)
+def test_lines_that_are_no_rows_are_refused(text: str, message: str) -> None:
+    with pytest.raises(BadDataset, match=message):
+        rows_of(text, tags="tags")
+
+
+def test_files_that_were_joined_without_their_names_are_read() -> None:
+    text = "\ufeffa,b,tags\n1,2,p\n\ufeff2,3,q\n"
+    assert rows_of(text, tags="tags") == [({"a": 1, "b": 2}, ["p"]), ({"a": 2, "b": 3}, ["q"])]
+
+
+@for_each(
+    ("cells", "truths"),
+    [
+        (["yes", "No", "YES "], [True, False, True]),
+        (["ja", "nein", "j"], [True, False, True]),
+        (["oui", "non", "1.0"], [True, False, True]),
+        (["x", "0", "X"], [True, False, True]),
+    ],
+)
+def test_labels_as_people_mark_them(cells: list[str], truths: list[bool]) -> None:
+    text = "a,rock\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(cells))
+    assert [y for _, y in rows_of(text, label_columns="rock")] == [{"rock": truth} for truth in truths]
+
+
+def test_a_mark_and_empty_cells_are_labels() -> None:
+    text = "a,rock\n1,x\n2,\n3,✓\n"
+    truths = [y for _, y in rows_of(text, label_columns="rock", empty="none")]
+    assert truths == [{"rock": True}, {"rock": False}, {"rock": True}]
+    assert [y for _, y in rows_of(text, label_columns="rock")] == [{"rock": True}, None, {"rock": True}]
+
+
+@for_each(
+    ("written", "encoding"),
+    [
+        ("cp1252", "cp1252"),
+        ("latin-1", "latin-1"),
+        ("utf-16", "utf-16"),
+        ("utf-16-le", "utf-16"),
+        ("utf-16-be", "utf-16"),
+        ("utf-8-sig", "cp1252"),
+        ("utf-16", "cp1252"),
+        ("gb18030", "gb18030"),
+    ],
+)
+def test_an_encoding_can_be_stated(written: str, encoding: str) -> None:
+    text = "näme;größe;tags\nKöln;1,5;a|b\nÜlm;2;c\n"
+    expected = [({"näme": "Köln", "größe": 1.5}, ["a", "b"]), ({"näme": "Ülm", "größe": 2}, ["c"])]
+    for data in (text.encode(written), gzip.compress(text.replace("\n", "\r").encode(written))):
+        assert rows_of(data, tags="tags", encoding=encoding) == expected
+    lines = '{"x": {"näme": "Köln"}, "y": ["a"]}\n'.encode(written)
+    assert read_ndjson(io.BytesIO(lines), encoding=encoding).feature_names == {"x": ("näme=Köln",)}
+
+
+def test_an_encoding_that_does_not_exist_or_fit_is_refused() -> None:
+    with pytest.raises(BadDataset, match=r"the encoding must be one of utf-8, utf-16, latin-1.*, not 'klingon'"):
+        RowParts(tags="tags", encoding="klingon")
+    with pytest.raises(BadDataset, match=r"line 1: not UTF-8.*state its encoding, such as cp1252"):
+        rows_of("näme,tags\n1,a\n".encode("latin-1"), tags="tags")
+    with pytest.raises(BadDataset, match=r"not SHIFT_JIS.*state its encoding"):
+        rows_of(b"a,tags\n\x81\x20,a\n", tags="tags", encoding="shift_jis")

@@ -68,6 +68,7 @@ def test_tables_of_arrow_are_put_in_order_too() -> None:
         (FRAME[["height", "age"]], "X must have the columns seen before; it lacks 'weight'"),
         (FRAME.set_axis(["height", "weight", "height"], axis=1), "two columns have the name 'height'"),
         (FRAME.set_axis(["height", "weight", 3], axis=1), "names of columns must be strings, not 3"),
+        (FRAME.set_axis([("size", name) for name in NAMES], axis=1), r"not \('size', 'height'\): join its levels"),
     ],
 )  # fmt: skip
 def test_other_columns_are_refused_and_nothing_is_learnt(frame: Any, message: str) -> None:

@@ -133,7 +133,8 @@ def ulid(ms: int, random: int = 0) -> str:
 
 letters = st.sampled_from("abcdef")
 values = st.integers(-3, 3).map(float)
-
+categories = st.sampled_from(["a=x", "v=y"])
+"""Names of categories: the letters are then numbers of records, which may be optional."""
 
 vectors = st.dictionaries(
     st.sampled_from(["v", "w"]),
@@ -141,7 +142,7 @@ vectors = st.dictionaries(
     | st.just(np.ones(3, np.float32)),
     max_size=2,
 )
-"""Vectors of two numbers; sometimes of three, which do not fit behind the others."""
+"""Vectors of two numbers; sometimes of three, which are another block."""
 
 
 sources = st.sampled_from(["human", "human", "machine", "rule"])
@@ -149,7 +150,7 @@ sources = st.sampled_from(["human", "human", "machine", "rule"])
 
 @st.composite
 def examples(draw: st.DrawFn) -> Example:
-    x = named(**draw(st.dictionaries(letters, values, min_size=1, max_size=4)))
+    x = named(**draw(st.dictionaries(letters | categories, values, min_size=1, max_size=4)))
     x = x._replace(vectors=draw(st.none() | vectors) or None)
     if draw(st.booleans()):
         y = Labels.all_of(draw(st.lists(letters, unique=True, max_size=3)))

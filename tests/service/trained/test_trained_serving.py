@@ -605,3 +605,18 @@ def test_a_record_with_vectors_suits_views_and_numbers(meta_of: Any) -> None:
     assert asked(served, {"c": "a"}) == scores(served.predict([lacking]))
     with pytest.raises(InvalidExample, match="must have 2 numbers"):
         asked(served, {"c": "a", "v": [0.5]})
+
+
+def test_the_fields_follow_from_the_names_of_the_features() -> None:
+    names = ("age", "age=given", "town=A", "town=B=c", "title=war", "vector[0]", "both", "both=x")
+    rng = np.random.default_rng(0)
+    fitted = M3L(scaling="none").fit(rng.normal(size=(40, 8)), rng.integers(0, 2, size=(40, 2)))
+
+    def fields(text: TextSettings | None, features: tuple[str, ...] | int = names) -> dict[str, str]:
+        data = ModelArtifact(fitted.to_bytes(), ("p", "q"), {"x": features}, text=text).to_bytes()
+        return {each["name"]: each["kind"] for each in Predictor(None, data).fields}  # type: ignore[arg-type]
+
+    records = {"age": "number", "town": "category", "title": "text", "vector": "vector", "both": "mixed"}
+    assert fields(TextSettings(fields=["title"])) == records
+    assert fields(None) == dict.fromkeys(names, "number")
+    assert fields(None, 8) == {}

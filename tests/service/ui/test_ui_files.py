@@ -11,9 +11,11 @@ from typing import get_args
 import pytest
 from tests.support.cases import for_each
 
+from manylabel_core.datasets.reading import EXTENSIONS
 from manylabel_core.metrics.measures import MEASURES, REPORTED, WITH_HISTORY
 from manylabel_core.metrics.prequential import GROUPS
 from manylabel_service.access.scopes import Scope
+from manylabel_service.api.routers.datasets import Upload
 from manylabel_service.hosting.events import Kind
 from manylabel_service.ui import INDEX, Files
 from manylabel_service.ui.files import MEDIA_TYPES, STATIC
@@ -112,3 +114,17 @@ def test_the_page_lists_all_scopes_and_measures(file: str, names: Sequence[str])
     assert found is not None
     listed = re.findall(r"(\w+): ['\[]" if ":" in found[1] else r"'(\w+)'", found[1])
     assert sorted(listed) == sorted(names)
+
+
+def test_the_page_of_an_upload_knows_all_formats_and_parameters() -> None:
+    text = (STATIC / "pages/dataset/reading.js").read_text()
+    formats = re.search(r"const FORMATS = \{(.*?)\};", text, re.DOTALL)
+    parameters = re.search(r"const PARAMETERS = \{(.*?)\n\};", text, re.DOTALL)
+    kinds = re.search(r"const KINDS = \[(.*?)\]", text)
+    assert formats is not None
+    assert parameters is not None
+    assert kinds is not None
+    assert dict(re.findall(r"'(\.\w+)': '(\w+)'", formats[1])) == EXTENSIONS
+    offered = re.findall(r"^  (\w+): '", parameters[1], re.MULTILINE)
+    assert {*offered, "name", "format", "zero_based", "split"} == set(Upload.model_fields)
+    assert set(re.findall(r"'(\w+)'", kinds[1])) < set(offered)

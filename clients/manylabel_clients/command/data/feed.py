@@ -56,12 +56,12 @@ def feed(
     """
     handle = client.model(model)
     if dry_run:
-        report = report_of(open_for(handle, file, labels, zero_based, table))
+        report = report_of(open_for(handle, file, labels, zero_based, table, learns=True))
         print_as(as_json, report, print_report)
         return
     path = checkpoint_path(client.base_url, model, file)
     checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, complete)
-    stream = open_for(handle, file, labels, zero_based, table)
+    stream = open_for(handle, file, labels, zero_based, table, learns=True)
     note_warnings(getattr(stream, "warnings", ()))
     # Before the first row: even if the first response is lost, a resumed feed must recognise its batch.
     checkpoint.save(path)

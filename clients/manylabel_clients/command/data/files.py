@@ -1,6 +1,6 @@
 """Labelled files on the command line."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from manylabel_clients.command.declaring import Argument, Fields, Option
 from manylabel_clients.command.failures import Failure
+from manylabel_clients.command.output.reports import note_warnings
+from manylabel_clients.http.resources.model_status import AnyStatus, TrainedStatus
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.transport.upload import FORMATS, extension_of
 
@@ -23,6 +25,8 @@ FORMATS_HELP = (
 TABLES = ("csv", "tsv")
 RECORDS = (*TABLES, "ndjson")
 """Formats whose rows may be records."""
+MAX_FIELDS = 1_000
+"""Number of fields from which a server may list only some of the fields of a trained model."""
 
 _File = Argument(metavar="FILE", exists=True, dir_okay=False, help=f"Labelled examples in {FORMATS_HELP}.")
 File = Annotated[Path, _File]
@@ -88,6 +92,13 @@ Empty = Annotated[
         help="CSV, TSV, JSON lines: an empty cell of labels means unknown labels (default), or none.",
     ),
 ]
+Encoding = Annotated[
+    str | None,
+    Option(
+        help="CSV, TSV, JSON lines: encoding of the file, such as cp1252, latin-1 or shift_jis. Default: UTF-8, or "
+        "UTF-16 with its mark."
+    ),
+]
 WeightColumn = Annotated[
     str | None,
     Option(
@@ -122,6 +133,7 @@ class TableOptions(NamedTuple):
     decimal: Decimal = None
     missing: Missing = None
     empty: Empty = None
+    encoding: Encoding = None
     weight: WeightColumn = None
     ref: RefColumn = None
 
@@ -138,15 +150,27 @@ class TableOptions(NamedTuple):
     def kinds_of(self, dataset: "Dataset") -> "TableOptions":
         """Return the options with the kinds of the columns of a dataset, for another file with the same columns."""
         columns = () if dataset.report is None else dataset.report.columns
-        kinds = {
-            kind: [one.name for one in columns if one.kind == kind and one.values] for kind in ("number", "category")
+        names = {
+            kind: [one.name for one in columns if one.kind in kinds and one.values]
+            for kind, kinds in (("number", ("number", "flag", "date")), ("category", ("category",)))
         }
-        lists = {one.name for one in columns if one.note == "several categories a cell"}
-        given = {*(field_names(self.number) or ()), *(field_names(self.category) or ())}
-        number = [*(field_names(self.number) or ()), *(name for name in kinds["number"] if name not in given)]
-        category = [name for name in kinds["category"] if name not in given | lists]
-        category = [*(field_names(self.category) or ()), *category]
-        return self._replace(number=number or None, category=category or None)
+        return self.with_kinds(names["number"], names["category"])
+
+    def with_kinds(self, number: Iterable[str], category: Iterable[str], text: Iterable[str] = ()) -> "TableOptions":
+        """Return the options with the kinds of further columns; columns that have a role in the options keep it."""
+        given = self._replace(number=None, category=None).roles
+        numbers, categories = field_names(self.number) or [], field_names(self.category) or []
+        given = {*given, *numbers, *categories}
+        numbers += [name for name in number if name not in given]
+        categories += [name for name in category if name not in given]
+        texts = [*self.texts, *(name for name in text if name not in given)]
+        return self._replace(number=numbers or None, category=categories or None, text=texts or None)
+
+    @property
+    def roles(self) -> set[str | None]:
+        """The columns that the options name one by one."""
+        named = (*self.texts, *(field_names(self.number) or ()), *(field_names(self.category) or ()))
+        return {self.tags, self.weight, self.ref, *(self.given().get("ignore") or ()), *named}
 
     def given(self) -> dict[str, Any]:
         """Return the options of the reader."""
@@ -154,7 +178,13 @@ class TableOptions(NamedTuple):
         options = {"tags": self.tags, "separator": self.separator, "ignore": ignore, "text": self.texts or None}
         lists = {"number": self.number, "category": self.category, "names": self.names, "missing": self.missing}
         options |= {name: field_names(given) for name, given in lists.items()}
-        options |= {"decimal": self.decimal, "empty": self.empty, "weight": self.weight, "ref": self.ref}
+        options |= {
+            "decimal": self.decimal,
+            "empty": self.empty,
+            "encoding": self.encoding,
+            "weight": self.weight,
+            "ref": self.ref,
+        }
         return {name: value for name, value in options.items() if value is not None}
 
 
@@ -167,38 +197,85 @@ NamedRowOptions = Annotated[TableOptions, Fields(*_UNLABELLED, "weight", "ref")]
 
 
 def open_for(
-    model: Model, path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN
+    model: Model, path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN, learns: bool = False
 ) -> "FileStream":
-    """Return a labelled file as a stream of (x, y), with the text fields of a model; raise Failure as `open_file`."""
+    """Return a labelled file as a stream of (x, y), with the kinds that its columns have in a model; raise Failure as
+    `open_file`.
+
+    `learns`: the model learns the file, with columns that it does not know yet.
+    """
     status = model.status()
     known = [] if status.text is None else status.text.get("fields") or []
     if others := [name for name in table.texts if name not in known]:
         texts = f"only {', '.join(known)}" if known else "no field by its name"
         cure = f"create a model that does with manylabel models create NAME --text {','.join(table.texts)}"
         raise Failure(f"{model.name} does not read {', '.join(others)} as text, {texts}: {cure}")
-    return open_file(path, labels, zero_based, with_texts(path, table, known))
+    return open_file(path, labels, zero_based, _as_learnt(status, path, labels, table, learns))
 
 
-def with_texts_of(model: Model, source: str, table: TableOptions) -> TableOptions:
-    """Return the options with the text fields of a model that are columns of a table; raise Failure as `open_file`."""
-    if table.text is not None or source == "-" or record_format(source) not in TABLES or not Path(source).is_file():
+def as_learnt(model: Model, source: str, labels: str | None, table: TableOptions, learns: bool = False) -> TableOptions:
+    """Return the options for an input of examples as `open_for` does for a file."""
+    if source == "-" or record_format(source) not in TABLES or not Path(source).is_file():
         return table
-    status = model.status()
-    return with_texts(Path(source), table, [] if status.text is None else status.text.get("fields") or [])
+    return _as_learnt(model.status(), Path(source), labels, table, learns)
 
 
-def with_texts(path: Path, table: TableOptions, known: Sequence[str]) -> TableOptions:
-    """Return the options with the text fields of a model that are columns of a table, unless options name others."""
+def _as_learnt(status: AnyStatus, path: Path, labels: str | None, table: TableOptions, learns: bool) -> TableOptions:
+    """Return the options with the kinds that the columns of a table have in a model, unless options name others.
+
+    Notes what the file lacks. Raises Failure as `open_file`, and if a model cannot predict any row of the file because
+    it knows none of the columns.
+    """
     from manylabel_core.datasets.formats.tables.lines import shape_of
     from manylabel_core.datasets.formats.text import opened_text
 
-    if table.text is not None or not known or record_format(path) not in TABLES:
+    texts = [] if status.text is None else status.text.get("fields") or []
+    kinds = {each.name: each.kind for each in status.fields}
+    if not (kinds or texts) or record_format(path) not in TABLES:
         return table
-    with readable(path), opened_text(path) as file:
+    with readable(path), opened_text(path, encoding=table.encoding) as file:
         names = shape_of(file, None, "\t" if record_format(path) == "tsv" else None, (*table.all_names,)).names
+    columns = _features(names, labels, table)
+    if kinds:
+        n_fields = len(kinds) if isinstance(status, TrainedStatus) else status.n_fields
+        _note_others(status.name, path, kinds, columns, learns, whole=n_fields == len(kinds) < MAX_FIELDS)
+    numbers = [name for name in columns if kinds.get(name) in ("number", "flag")]
+    categories = [name for name in columns if kinds.get(name) == "category"]
+    declared = [name for name in columns if name in texts and table.text is None]
+    return table.with_kinds(numbers, categories, declared)
+
+
+def _features(names: Sequence[str], labels: str | None, table: TableOptions) -> list[str]:
+    """Return the names of the columns that can be features."""
+    columns = None if labels is None else label_columns(labels)
+    others = names[-columns:] if isinstance(columns, int) and columns else columns
     roles = {table.tags, table.weight, table.ref, *(table.given().get("ignore") or ())}
-    texts = [name for name in known if name in names and name not in roles]
-    return table._replace(text=texts) if texts else table
+    listed = others if isinstance(others, (list, tuple)) else ()
+    return [name for name in names if name not in roles and name not in listed]
+
+
+def _note_others(
+    model: str, path: Path, kinds: Mapping[str, str], columns: Sequence[str], learns: bool, whole: bool
+) -> None:
+    """Note fields of a model that are no columns of a file, and columns that the model does not know.
+
+    Raises Failure if the model knows none of the columns and does not learn them.
+    """
+    unknown = [name for name in columns if name not in kinds]
+    if unknown == list(columns) and whole and not learns:
+        raise Failure(f"{path} has no column that {model} knows, such as {next(iter(kinds))}")
+    lacking = [name for name in kinds if name not in columns] if whole else []
+    notes = []
+    if lacking:
+        notes.append(f"{path.name} has no column {_some(lacking)}, which {model} knows: missing in every row")
+    if unknown and whole and not learns:
+        notes.append(f"{model} does not know the column {_some(unknown)}: --ignore it")
+    note_warnings(notes)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more
 
 
 def open_file(path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN) -> "FileStream":
@@ -248,10 +325,12 @@ def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[
     with readable(path):
         parts = RowParts(**_options(format, labels, False, table))
         if format == "ndjson":
-            with opened_text(path) as file:
+            with opened_text(path, encoding=parts.encoding) as file:
                 yield from JsonLines(file, parts)
         else:
-            yield from Table(path, parts, None, "\t" if format == "tsv" else None, NO_LIMITS)
+            rows = Table(path, parts, None, "\t" if format == "tsv" else None, NO_LIMITS)
+            note_warnings(rows.warnings())
+            yield from rows
 
 
 def record_format(path: str | PathLike[str]) -> str | None:

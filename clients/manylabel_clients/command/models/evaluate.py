@@ -25,6 +25,7 @@ from manylabel_clients.command.output.measures import (
     print_reliability,
 )
 from manylabel_clients.command.output.models import print_advice
+from manylabel_clients.command.output.reports import note_warnings
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_as, print_json
 from manylabel_clients.http.client import Client
@@ -94,6 +95,7 @@ def evaluate(
             print_promise(metrics.promise)
         return print_advice(handle.status())
     stream = open_for(handle, file, labels, zero_based, table)
+    note_warnings(getattr(stream, "warnings", ()))
     if precision is not None:
         return print_as(as_json, _simulated(handle, stream, batch_size, precision), print_promise)
     measures = _measured(handle, stream, batch_size)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import click
 
-from manylabel_clients.command.data.files import PLAIN, LabelColumns, UnlabelledRowOptions, with_texts_of
+from manylabel_clients.command.data.files import PLAIN, LabelColumns, UnlabelledRowOptions, as_learnt
 from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.inputs import chunks, placed, read_items
 from manylabel_clients.command.options import AsJson, BatchSize, Input, ModelName, remote
@@ -48,7 +48,7 @@ def predict(
     Example: `manylabel predict tags '{"x": {"word=cat": 1}}'`
     """
     done, handle = 0, client.model(model)
-    table = with_texts_of(handle, source, table)
+    table = as_learnt(handle, source, labels, table)
     for chunk in chunks(read_items(source, False, labels, table), batch_size):
         with placed(chunk):
             xs = [item.x for item in chunk]

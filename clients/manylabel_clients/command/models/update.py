@@ -6,7 +6,7 @@ from typing import Annotated
 
 import click
 
-from manylabel_clients.command.data.files import PLAIN, LabelColumns, NamedRowOptions, with_texts_of
+from manylabel_clients.command.data.files import PLAIN, LabelColumns, NamedRowOptions, as_learnt
 from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.inputs import Item, chunks, placed, read_items, read_truths
@@ -38,7 +38,7 @@ def update(
     Example: `manylabel update tags '{"x": {"word=cat": 1}, "y": ["pets"]}'`
     """
     handle = client.model(model)
-    items = read_items(source, True, labels, with_texts_of(handle, source, table))
+    items = read_items(source, True, labels, as_learnt(handle, source, labels, table, learns=True))
     learnt, receipt = _send(handle.update_many, items, batch_size, key or uuid.uuid4().hex)
     print_as(as_json, receipt, lambda receipt: _print(model, learnt, "example", receipt))
 

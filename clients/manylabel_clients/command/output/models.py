@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from manylabel_clients.command.output.measures import measure_rows, number, print_metrics
-from manylabel_clients.command.output.tables import print_facts, print_table
+from manylabel_clients.command.output.tables import print_facts, print_table, print_text
 from manylabel_clients.command.output.text import MAX_LABELS, human_size
 from manylabel_clients.http.resources.model_status import AnyStatus, AnySummary, ModelStatus, TrainedStatus
 from manylabel_clients.http.resources.predictions import Prediction
@@ -65,8 +65,30 @@ def print_status(status: AnyStatus) -> None:
         "size": human_size(status.bytes),
     }
     print_facts(facts)
+    print_fields(status)
     print_metrics(status.metrics)
     print_advice(status)
+
+
+def print_fields(status: ModelStatus) -> None:
+    """Print the fields of the records of a model, and their warnings."""
+    if not status.fields:
+        return
+    rows = [
+        (
+            each.name,
+            each.kind,
+            ", ".join(f"{value:g}" if isinstance(value, float) else value for value in each.examples),
+            "" if each.share is None else f"{100 * each.share:.0f} %",
+        )
+        for each in status.fields
+    ]
+    print_table(("field", "kind", "such as", "examples"), rows, words=3)
+    if status.n_fields > len(rows):
+        click.echo(f"and {status.n_fields - len(rows):,} fields that fewer examples have")
+    for each in status.fields:
+        for warning in each.warnings:
+            print_text(f"{each.name}: {warning}")
 
 
 def print_advice(status: AnyStatus) -> None:

@@ -99,6 +99,7 @@ class DatasetCalls(Resource):
         decimal: str | None = None,
         missing: Sequence[str] | None = None,
         empty: str | None = None,
+        encoding: str | None = None,
         weight: str | None = None,
         train_rows: int | None = None,
         label_details: Mapping[str, str | Mapping[str, str | None]] | None = None,
@@ -131,6 +132,8 @@ class DatasetCalls(Resource):
             Cells of a table that mean a missing value, instead of the usual words.
         empty : str, optional
             Meaning of an empty cell of labels: "unknown" (default), or "none" for no labels.
+        encoding : str, optional
+            Encoding of a table or of JSON lines, such as "cp1252". Default: UTF-8, or UTF-16 with its mark.
         label_details : mapping of str, optional
             By label: a title, or a mapping of "title", "description" and "uri".
         report : callable, optional
@@ -150,6 +153,7 @@ class DatasetCalls(Resource):
             decimal=decimal,
             missing=None if missing is None else _line(missing),
             empty=empty,
+            encoding=encoding,
             weight=weight,
             text=json.dumps(dict(text)) if isinstance(text, Mapping) else None if text is None else _line(text),
         )

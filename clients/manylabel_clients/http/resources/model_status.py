@@ -33,6 +33,22 @@ class ModelSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class FieldOfModel:
+    """Field of the records that an online model has learnt."""
+
+    name: str
+    kind: str
+    """number, flag, category, text, vector or mixed."""
+    share: float | None
+    """Share of the examples that have the field; None if unknown."""
+    count: int | None
+    """Number of examples that have the field; None if unknown."""
+    examples: Sequence[float | str]
+    """Up to three values."""
+    warnings: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class ModelStatus(ModelSummary):
     """Status of an online model."""
 
@@ -58,6 +74,19 @@ class ModelStatus(ModelSummary):
     """Number of times that features and labels were ignored because of limits."""
     unseen_words: float | None = field(default=None, kw_only=True)
     """Share of the words in examples 1,001 to 3,000 that no earlier example had; None if unknown."""
+    fields: Sequence[FieldOfModel] = field(default=(), kw_only=True)
+    """The 100 fields of records that most examples have; empty in a list of models."""
+    n_fields: int = field(default=0, kw_only=True)
+    """Number of all fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOfTrained:
+    """Field of records, or column of tables, of a trained model."""
+
+    name: str
+    kind: str
+    """number, category, text, vector or mixed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +125,8 @@ class TrainedStatus(TrainedSummary):
     """Metrics of the served predictions of the version, from delayed labels."""
     text: dict[str, Any] | None = None
     """Text options of records; None if the model was trained on numbers."""
+    fields: Sequence[FieldOfTrained] = ()
+    """Fields of records or columns that the version knows, at most 1,000; empty in a list of models."""
 
 
 AnySummary: TypeAlias = ModelSummary | TrainedSummary

@@ -122,7 +122,7 @@ def _converter(hint: Any) -> Convert | None:
     inner = _converter(options[-1]) if options else None
     if inner is None:
         return None
-    return _each(inner) if get_origin(hint) is list else _each_value(inner)
+    return _each_value(inner) if issubclass(get_origin(hint) or dict, Mapping) else _each(inner)
 
 
 def _unless_none(convert: Convert) -> Convert:

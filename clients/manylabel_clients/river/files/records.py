@@ -200,5 +200,5 @@ class NdjsonFile(RecordFile):
 
     @contextmanager
     def _opened(self) -> Iterator[JsonLines]:
-        with opened_text(self.path) as file:
+        with opened_text(self.path, encoding=self._parts.encoding) as file:
             yield JsonLines(file, self._parts)

@@ -19,7 +19,8 @@ _EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
 _SPACES = "'\u2019 \u00a0\u202f"
 _GROUPED = {
     mark: re.compile(
-        rf"[+-]?(?:[1-9][0-9]{{0,2}}([{other}{_SPACES}])[0-9]{{3}}(?:\1[0-9]{{3}})*+|[0-9]*+)"
+        rf"[+-]?(?:[1-9][0-9]{{0,2}}([{other}{_SPACES}])[0-9]{{3}}(?:\1[0-9]{{3}})*+"
+        rf"|[1-9][0-9]?({other})[0-9]{{2}}(?:{re.escape(other)}[0-9]{{2}})*{re.escape(other)}[0-9]{{3}}|[0-9]*+)"
         rf"(?:{re.escape(mark)}[0-9]*+)?{_EXPONENT}"
     )
     for mark, other in ((".", ","), (",", "."))
@@ -34,8 +35,10 @@ MISSING_NAMES = frozenset({"NA", "<NA>", "N/A", "#N/A", "NaN", "nan", "null", "N
 MISSING_WORDS = MISSING_NAMES | {
     *("n/a", "na", "Na", "#NA", "-NaN", "-nan", "Null", "None", "none", "nil", "-", "--", "\u2013", "\u2014", ".", "?"),
     *("#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NUM!", "#NAME?", "(null)", "NAN", "Nan", "#N/A N/A", "missing"),
+    *("#WERT!", "#BEZUG!", "#ZAHL!", "#NV", "#VALEUR!", "#NOMBRE!", "#NOM?", "#N/D", "#VALORE!", "#RIF!", "#NOME?"),
+    *("#¡VALOR!", "#¡REF!", "#¡NUM!", "#¡DIV/0!", "#¿NOMBRE?", "#VALOR!", "#WAARDE!", "#VERW!", "#GETAL!", "#DEEL/0!"),
 }
-"""Words for a missing value among numbers and truth values."""
+"""Words for a missing value among numbers and truth values, also the errors of Excel in several languages."""
 
 FLAGS = {"TRUE": 1.0, "True": 1.0, "true": 1.0, "FALSE": 0.0, "False": 0.0, "false": 0.0}
 """Truth values of a column of features."""
@@ -53,6 +56,8 @@ TRUTHS = {
     "y": True,
     "f": False,
     "t": True,
+    **dict.fromkeys(("nein", "non", "off", "falsch", "faux"), False),
+    **dict.fromkeys(("ja", "j", "oui", "on", "wahr", "vrai", "x", "\u2713", "\u2714"), True),
 }
 """Truth values of a column of labels, in lower case."""
 
@@ -79,8 +84,15 @@ class Styled(NamedTuple):
 
 
 def styled(cell: str) -> Styled | None:
-    """Return a number with a decimal comma, marks of thousands, or a unit; None for anything else."""
-    if len(cell) > 64 or not _DIGIT.search(cell) or (match := _UNIT.fullmatch(cell)) is None:
+    """Return a number with a decimal comma, marks of thousands, a unit, a typographic minus, or parentheses around it,
+    which make it negative; None for anything else.
+    """
+    if len(cell) > 64 or not _DIGIT.search(cell):
+        return None
+    cell = cell.replace("\u2212", "-")
+    if cell[0] == "(" and cell[-1] == ")":
+        cell = f"-{cell[1:-1].strip()}"
+    if (match := _UNIT.fullmatch(cell)) is None:
         return None
     sign, before, digits, after = match.groups()
     if before and after:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from manylabel_core.datasets.formats.cells import number
-from manylabel_core.datasets.formats.text import check_name, check_names
+from manylabel_core.datasets.formats.text import ENCODINGS, check_name, check_names
 from manylabel_core.datasets.limits import BadDataset, shown
 from manylabel_core.records import TextSettings
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
@@ -55,6 +55,8 @@ class RowParts:
         such as NA and null, if the column has numbers or truth values, or the file writes missing values so.
     empty : str, default="unknown"
         Meaning of an empty cell of labels: "unknown", or "none" for no labels.
+    encoding : str, optional
+        Encoding of the file, one of `ENCODINGS`. None: UTF-8, or UTF-16 with its mark.
     weight, ref : str, optional
         The columns or fields of sample weights and of references, names for the rows. For objects of x and y, they are
         always `weight` and `ref`.
@@ -80,6 +82,7 @@ class RowParts:
     decimal: str | None = None
     missing: Sequence[str] | None = None
     empty: str = "unknown"
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("label_columns", "number", "category", "names", "ignore"):
@@ -87,6 +90,10 @@ class RowParts:
                 object.__setattr__(self, name, () if given is None else (given,))
         if isinstance(self.missing, str):
             object.__setattr__(self, "missing", (self.missing,))
+        if self.missing is not None:
+            object.__setattr__(self, "missing", tuple(map(str.strip, self.missing)))
+        if self.encoding is not None and self.encoding not in ENCODINGS:
+            raise BadDataset(f"the encoding must be one of {', '.join(ENCODINGS)}, not {shown(self.encoding)}")
         if self.tags is not None and self.label_columns:
             raise BadDataset("a column of tags cannot be combined with label columns")
         if self.decimal not in (None, ".", ","):

@@ -42,7 +42,7 @@ def read_ndjson(
     source : path or binary stream
     label_columns, tags : str, optional
         The field with the labels.
-    separator, ignore, text, number, category, empty
+    separator, ignore, text, number, category, empty, encoding
         See `RowParts`. Without a separator a string is one label. In a field of `number`, a string with a number is a
         number, and another string a missing value; in one of `category`, a number is a category.
     weight : str, optional
@@ -55,8 +55,8 @@ def read_ndjson(
         With the line: invalid JSON or an invalid example, a value that is not a finite number, a repeated name or
         index, a weight that is not above 0 and at most 1,000.
     """
-    with opened_text(source, limits.bytes) as file:
-        parts = RowParts(label_columns, **options)
+    parts = RowParts(label_columns, **options)
+    with opened_text(source, limits.bytes, parts.encoding) as file:
         report = ExamplesReport()
         dataset = read_examples(_reported(JsonLines(file, parts), report), limits, parts.settings)
     return replace(dataset, report=report.done())

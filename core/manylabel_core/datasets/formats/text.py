@@ -44,6 +44,12 @@ _OTHERS = {
 }
 """Other kinds of files by their first bytes, with what to do."""
 
+ENCODINGS = (
+    *("utf-8", "utf-16", "latin-1", "iso-8859-2", "iso-8859-15", "cp1250", "cp1251", "cp1252", "cp1253", "cp1254"),
+    *("big5", "euc-kr", "gb18030", "shift_jis"),
+)
+"""Encodings of files that can be stated."""
+
 _UTF16 = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _PEEKED_BYTES = 2**16
 
@@ -55,10 +61,11 @@ class Lines(Protocol):
 
 
 @contextmanager
-def opened_text(source: Source, max_bytes: int = 2**62) -> Iterator[Lines]:
+def opened_text(source: Source, max_bytes: int = 2**62, encoding: str | None = None) -> Iterator[Lines]:
     """Return the lines of a source in UTF-8, decompressed if its first two bytes are those of gzip.
 
-    UTF-16 with its mark, as Excel writes Unicode text, is recoded, and so are lines that end in a carriage return.
+    Another encoding of `ENCODINGS` is recoded, and so are UTF-16 with its mark, as Excel writes Unicode text, and lines
+    that end in a carriage return. A mark of UTF-8 or UTF-16 takes precedence over `encoding`.
     Raises BadDataset for a file of another kind by its first bytes, such as a ZIP archive.
     """
     with opened(source) as file:
@@ -70,11 +77,11 @@ def opened_text(source: Source, max_bytes: int = 2**62) -> Iterator[Lines]:
             if peeked[:2] == _GZIP:
                 lines = _Unpacked(file, max_bytes)
                 peeked = lines.peek(_PEEKED_BYTES)
-            lines = _recoded(lines, peeked)
+            lines = _recoded(lines, peeked, encoding)
         yield lines
 
 
-def _recoded(lines: Lines, begin: bytes) -> Lines:
+def _recoded(lines: Lines, begin: bytes, encoding: str | None) -> Lines:
     """Return the lines in UTF-8 with line feeds, given the first bytes of the file."""
     if any(byte < 9 or 13 < byte < 32 or byte > 126 for byte in begin[:64]):
         for magic, refusal in _OTHERS.items():
@@ -82,6 +89,10 @@ def _recoded(lines: Lines, begin: bytes) -> Lines:
                 raise BadDataset(refusal)
     if begin[:2] in _UTF16:
         return _Recoded(lines, "utf-16")
+    if encoding is not None and encoding != "utf-8" and not begin.startswith(codecs.BOM_UTF8):
+        if encoding == "utf-16":  # without its mark
+            encoding = "utf-16-be" if begin[:1] == b"\x00" else "utf-16-le"
+        return _Recoded(lines, encoding)
     if b"\r" in begin and b"\n" not in begin:
         return _Recoded(lines, "utf-8")
     return lines
@@ -143,7 +154,8 @@ class _Recoded:
         try:
             self._buffer += self._decoder.decode(raw, final=not raw).encode()
         except UnicodeError as error:
-            raise BadDataset(f"not {self._encoding.upper()}: {error}; convert the file to UTF-8") from None
+            detail = f"not {self._encoding.upper()}: {error}; state its encoding, or convert the file to UTF-8"
+            raise BadDataset(detail) from None
 
 
 def numbered_lines(file: Lines) -> Iterator[tuple[int, str]]:
@@ -154,14 +166,19 @@ def numbered_lines(file: Lines) -> Iterator[tuple[int, str]]:
         if len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n"):
             raise BadDataset(f"longer than {MAX_LINE_BYTES} bytes", line=number)
         try:
-            text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            text = raw.decode()
         except UnicodeDecodeError as error:
             cure = (
-                "convert the file to UTF-8: in Excel, save it as CSV UTF-8; elsewhere, iconv -f WINDOWS-1252 -t UTF-8"
+                "state its encoding, such as cp1252, or convert the file to UTF-8: in Excel, save it as CSV UTF-8; "
+                "elsewhere, iconv -f WINDOWS-1252 -t UTF-8"
             )
             detail = f"not UTF-8 (byte {error.start + 1} of the line); {cure}"
             raise BadDataset(detail, line=number) from None
-        yield number, text.rstrip("\r\n")
+        if number == 1 and "\x00" in text:
+            detail = "has a NUL byte, which no text has: is it UTF-16 without its mark? State the encoding"
+            raise BadDataset(detail, line=number)
+        # Files that were joined have the mark of UTF-8 in the middle, too.
+        yield number, text.removeprefix("\ufeff").rstrip("\r\n")
 
 
 def check_names(names: list[str] | tuple[str, ...], what: str, line: int | None = None) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_core.datasets import FORMATS
+from manylabel_core.datasets.formats.text import ENCODINGS
 from manylabel_service import names
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.schemas.base import ResponseModel, omitted_if_empty
@@ -73,6 +74,8 @@ class Upload(Parameters):
     such as NA; if empty, only empty cells do."""
     empty: one_of(("unknown", "none")) | None = None  # type: ignore[valid-type]
     """Meaning of an empty cell of labels: `unknown` labels (default), or `none`."""
+    encoding: one_of(ENCODINGS) | None = None  # type: ignore[valid-type]
+    """Encoding of csv, tsv and ndjson; default: UTF-8, or UTF-16 with its mark."""
     weight: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """Column or field of records with the weight of each row, above 0 and at most 1,000. Without it, the weight is in
     `weight` of an ndjson item, in the array `weight` of npz, or in braces after a row of arff."""
@@ -123,6 +126,7 @@ class Upload(Parameters):
             "missing": self.missing if not self.missing else _listed("missing", self.missing),
             "decimal": self.decimal,
             "empty": self.empty,
+            "encoding": self.encoding,
             "text": None if self.text is None else _text(self.text),
             "weight": self.weight,
         }
@@ -151,6 +155,7 @@ def _names(parameter: str, text: str, allowed: str) -> list[str]:
         (found,) = csv.reader([text], strict=True)
     except (csv.Error, ValueError):
         found = []
+    found = [name.strip() for name in found]
     if not all(found) or not found:
         raise wrong(parameter, f"must be {allowed}")
     return found
@@ -172,6 +177,7 @@ _OF_FORMAT = {
     "number": RECORDS,
     "category": RECORDS,
     "empty": RECORDS,
+    "encoding": RECORDS,
     "names": TABLES,
     "decimal": TABLES,
     "missing": TABLES,

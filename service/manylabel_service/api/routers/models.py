@@ -308,7 +308,7 @@ def visible(status: dict[str, Any], access: Access) -> dict[str, Any]:
 
 def to_dict(replica: HostedModel) -> dict[str, Any]:
     """Return the status of a model."""
-    return {**replica.status(), "loaded": True}
+    return {**replica.details(), "loaded": True}
 
 
 @router.endpoint(

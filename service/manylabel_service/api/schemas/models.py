@@ -414,6 +414,24 @@ class FollowOfModel(ResponseModel):
     """Last position or time to learn; null: no end."""
 
 
+class FieldOfModel(ResponseModel):
+    """Field of the records that an online model has learnt, or a named feature."""
+
+    name: str
+    kind: Literal["number", "flag", "category", "text", "vector", "mixed"]
+    """`flag`: a number whose values were 0 and 1, or false and true; `mixed`: values of several kinds, each of which is
+    another feature."""
+    share: float | None
+    """Share of the examples that have the field; null if `count` is."""
+    count: int | None
+    """Number of examples that have the field. Null for texts and vectors, and unless `scaling` is auto. Each string of
+    a list of strings counts, so it may be too high there."""
+    examples: list[float | str]
+    """Up to three values: the last number, and the first categories or words."""
+    warnings: list[str]
+    """Sentences about strange values, such as "473 values that are all numbers"."""
+
+
 class ModelStatus(At, _Spec):
     """Status of an online model."""
 
@@ -439,6 +457,12 @@ class ModelStatus(At, _Spec):
     unseen_words: float | None
     """Share of the words in examples 1,001 to 3,000 that did not occur before. Null before 1,000 words are counted, for
     a model with parts of words, and for `limits` that hash or ignore features."""
+    fields: list[FieldOfModel] | None = omitted_if_none()
+    """The 100 fields that most examples have, texts and vectors first. Empty for numbered features, and for limits that
+    hash features; numbers are listed if the model has at most 256. Absent in a list of models."""
+    n_fields: int | None = omitted_if_none()
+    """Number of all fields. After a restart, each request reads 20,000 feature names, so the first ones may know only
+    some of them. Absent in a list of models."""
     metrics: BothMeasures
     loaded: Literal[True]
     """Whether the model is in the memory of this server."""
@@ -451,6 +475,14 @@ class StoredModel(_Spec):
     follow: FollowOfModel | None = omitted_if_none()
     """Followed model and range of its log; absent for a model that reads its own log."""
     loaded: Literal[False]
+
+
+class FieldOfTrained(ResponseModel):
+    """Field of records, or column of tables, of a trained model."""
+
+    name: str
+    kind: Literal["number", "category", "text", "vector", "mixed"]
+    """`mixed`: the training rows had several kinds of values."""
 
 
 class TrainedStatus(At):
@@ -480,6 +512,9 @@ class TrainedStatus(At):
     """Memory of the model in bytes."""
     metrics: BothMeasures | None
     """Metrics of the predictions of the served version, by the delayed labels."""
+    fields: list[FieldOfTrained] = omitted_if_empty()
+    """Fields of records or columns that the served version knows, at most 1,000; absent for numbered features, and in a
+    list of models."""
     loaded: Literal[True]
 
 

@@ -225,7 +225,7 @@ def _check_headers(request: Request, essence: str, max_bytes: int) -> None:
         raise Problem("unsupported_media_type", f"the Content-Type must be one of {allowed}, {sent}")
     around = MAX_XML_BYTES + MAX_DETAILS_BYTES if essence == MULTIPART else 0
     if length_of(request.headers.get("content-length", "0").encode("latin-1")) > max_bytes + around:
-        raise too_large(max_bytes)
+        raise too_large(max_bytes, "max_dataset_bytes")
 
 
 async def chunks(request: Request, idle_seconds: float) -> AsyncIterator[bytes]:

@@ -184,9 +184,10 @@ def _charset(media_type: bytes) -> bytes:
     return b""
 
 
-def too_large(max_bytes: int) -> Problem:
-    """Return the problem of a body over its limit."""
-    return Problem("body_too_large", f"the body has more than {max_bytes:,} bytes, the limit of this server")
+def too_large(max_bytes: int, setting: str | None = None) -> Problem:
+    """Return the problem of a body over its limit, which a setting has."""
+    named = "" if setting is None else f" (setting {setting})"
+    return Problem("body_too_large", f"the body has more than {max_bytes:,} bytes, the limit of this server{named}")
 
 
 IDEMPOTENCY_KEY = "Idempotency-Key"

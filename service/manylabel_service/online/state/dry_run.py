@@ -39,16 +39,20 @@ class SizeDelta(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """Result of a dry run: the layout of the features after an update, and its growth."""
+    """Result of a dry run: the layout of the features after an update, and its growth.
+
+    `settled` is true if the number fields were the same before each example, and the lengths of all vectors settled.
+    """
 
     layout: Layout
     growth: SizeDelta
     known: Vocabulary
+    settled: bool
     relabels: int = 0
 
     def still_valid(self, model: OnlineModel) -> bool:
         """Return whether the update stays valid without another check, whatever the model learns in the meantime."""
-        if self.layout != model.features.layout or self.known is not model.features.names:
+        if not self.settled or self.layout != model.features.layout or self.known is not model.features.names:
             return False
         if self.relabels != model.relabels:
             return False
@@ -128,6 +132,7 @@ class DryRun:
         self._listed = set[str | int]()
         self._n_dense = 0
         self.layout = model.features.layout
+        self._settled = True
         self.n_examples = 0
         self.n_values = 0
 
@@ -135,7 +140,7 @@ class DryRun:
     def checked(self) -> Checked:
         """Result for the examples so far."""
         growth = self._growth(self.layout, self._new_features.size_with(), self._new_labels.size_with(), 0)
-        return Checked(self.layout, growth, self._features.names, self._relabels)
+        return Checked(self.layout, growth, self._features.names, self._settled, self._relabels)
 
     def _growth(self, layout: Layout, n_names: int, n_labels: int, n_indices: int) -> SizeDelta:
         n_features, _ = self._model.limits.within(max(layout.size, len(self._features.names) + n_names), 0)
@@ -152,11 +157,12 @@ class DryRun:
             self.n_examples += 1
             return
         if self._model.limits.rejects:
-            features, labels = self._new_names(example)
+            layout, _, features, labels = self._learning(example)
             self._new_features.take(features)
             self._new_labels.take(labels)
-        self.layout = self.layout.after(example.x)
-        self.n_examples += 1
+        else:
+            layout = self.layout.after(example.x)
+        self._learn(layout, example.x)
 
     def add(self, example: Example, check: Callable[[SizeDelta], None] | None = None) -> None:
         """Check the next example, and add its growth; raise like `check`.
@@ -167,28 +173,36 @@ class DryRun:
         if not self._model.learns(example):
             self.n_examples += 1
             return
-        features, labels = self._new_names(example)
+        layout, given, features, labels = self._learning(example)
         indices = self._features.new_indices(example.x)
         if len(indices):
             indices = self._new_indices.unknown(indices)
-        layout = self.layout.after(example.x)
+        n_values = example.x.n_values + len(given)
         if check is not None:
             sizes = self._new_features.size_with(features), self._new_labels.size_with(labels), len(indices)
             growth = self._growth(layout, *sizes)
-            check(growth.plus(SizeDelta(examples=1, values=example.x.n_values, distinct=len(example.x.values))))
+            n_distinct = len(example.x.values) + len(given)
+            check(growth.plus(SizeDelta(examples=1, values=n_values, distinct=n_distinct)))
         self._new_features.take(features)
         self._new_labels.take(labels)
         if len(indices):
             self._new_indices.add(indices)
+        self._learn(layout, example.x)
+        self.n_values += n_values
+        self._list_features(example.x, given)
+
+    def _learn(self, layout: Layout, x: Features) -> None:
+        """Count an example, with the layout after it."""
+        self._settled = self._settled and not (
+            layout.numbers != self.layout.numbers or (x.vectors and self.layout.has_unsettled(x))
+        )
         self.layout = layout
         self.n_examples += 1
-        self.n_values += example.x.n_values
-        self._list_features(example.x)
 
-    def _list_features(self, x: Features) -> None:
-        """Record the features of an example, to count the distinct ones."""
+    def _list_features(self, x: Features, given: Sequence[str]) -> None:
+        """Record the features of an example, and its additional ones, to count the distinct ones."""
         if x.names is not None:
-            self._listed.update(x.names)
+            self._listed.update(x.names, given)
         elif x.indices is not None:
             self._listed.update(x.indices.tolist())
         else:
@@ -229,12 +243,17 @@ class DryRun:
             if before != sign:
                 raise self._beyond(path, f"contradicts {other!r}: both are names of {current!r}")
 
-    def _new_names(self, example: Example) -> tuple[list[str], list[str]]:
+    def _learning(self, example: Example) -> tuple[Layout, list[str], list[str], list[str]]:
+        """Return the layout after an example, its additional features, and its new features and labels."""
         x, y, *_ = example
         names = x.names if x.names is not None and self._features.keeps_names else ()
         features, labels = self._new_features.of(names), self._new_labels.of(y.names)
+        has_numbers = bool(features or self.layout.numbers.seen) or not self._features.knows_numbers
+        layout, given = self.layout.learning(x, self._features.numbers_in(x, has_numbers))
+        if self._features.keeps_names:
+            features += self._new_features.of(given)
         self._check_room(x, y, features, labels)
-        return features, labels
+        return layout, given, features, labels
 
     def _check_room(self, x: Features, y: Labels, features: list[str], labels: list[str]) -> None:
         limits = self._model.limits

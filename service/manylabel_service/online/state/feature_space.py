@@ -4,7 +4,7 @@ So memory depends on the features seen, not on the largest index. In a dense exa
 column.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, count
 from typing import Any, Literal
@@ -15,14 +15,22 @@ from numpy.typing import NDArray
 from manylabel_core import Vocabulary
 from manylabel_core.index_columns import IndexColumns
 from manylabel_core.records.bounds import MAX_NAME_BYTES, MAX_VECTOR_FIELDS, MAX_VECTOR_LENGTH
+from manylabel_core.records.number_fields import SETTLED, NumberFields, numbers_of
 from manylabel_core.rows import MAX_COLUMNS, VECTOR_COLUMNS
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Features
 from manylabel_service.online.spec.limits import FeatureLimit, check_ignored, most_of
+from manylabel_service.online.state.category_fields import CategoryFields, number_fields, state_of_numbers
 from manylabel_service.online.state.feature_hashing import hashed, sources
 
 Columns = tuple[NDArray[np.int32], NDArray[np.float32]]
 """Ascending columns of one example, and their values, including zeros; NaN is a missing value of a dense example."""
+
+
+_NO_NUMBERS = NumberFields()
+
+MAX_LENGTHS = 3
+"""Maximum number of lengths of the vectors of a field while none is settled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +39,12 @@ class Layout:
 
     `kind` is None before the first example. `size` is the number of numbered features so far, the highest index plus 1;
     if `fixed`, no others are accepted (declared features, or after a dense example). Indices of sparse examples from
-    `most` on are ignored and do not affect the layout. `vectors` are the vector fields in order of first appearance,
-    with their lengths.
+    `most` on are ignored and do not affect the layout.
+
+    `vectors` are the blocks of vectors in order of first appearance: fields with their lengths. `n_vectors` is the
+    number of examples with each block, counted up to `SETTLED`. From then on a block is settled, and its field accepts
+    no other length. Before, vectors of each length are separate blocks, so a mistake in the first example locks no
+    field. `numbers` are the number fields, except declared features.
     """
 
     kind: Literal["named", "numbered"] | None = None
@@ -41,6 +53,16 @@ class Layout:
     declared: bool = False
     most: int | None = None
     vectors: tuple[tuple[str, int], ...] = ()
+    n_vectors: tuple[int, ...] = ()
+    numbers: NumberFields = _NO_NUMBERS
+
+    @property
+    def vector_fields(self) -> dict[str, int]:
+        """Length of the vectors of each field: the settled length, or else the newest."""
+        newest = dict(self.vectors)
+        return newest | {
+            name: n for (name, n), seen in zip(self.vectors, self.n_vectors, strict=True) if seen >= SETTLED
+        }
 
     @property
     def vector_lengths(self) -> tuple[int, ...]:
@@ -73,48 +95,117 @@ class Layout:
         due = str(self.size) if self.fixed else f"at least {max(self.size, 1)}"
         return f"must have {due} numbers, has {n_given}"
 
-    def vector_problem(self, x: Features) -> tuple[str, str] | None:
-        """Return the field of an example whose vector does not match earlier ones, and the problem, or None."""
-        given, known = x.vectors or {}, dict(self.vectors)
-        for name, vector in given.items():
-            if len(vector) != known.get(name, len(vector)):
-                return name, f"must have {known[name]:,} numbers, as in the examples before; has {len(vector):,}"
-            if len(vector) and self.declared:
-                return name, "is not one of the features declared for this model"
-        new, room = [name for name, vector in given.items() if len(vector) and name not in known], MAX_VECTOR_FIELDS
-        if len(known) + len(new) > room:
-            detail = f"exceeds the limit of {room} vector fields of a model"
-            return new[room - len(known)], detail
-        for name in known.keys() - given.keys():
-            if any(own == name or own.startswith(f"{name}=") for own in x.names or ()):
-                return name, f"must be a vector of {known[name]:,} numbers, as in the examples before"
+    def vector_problem(self, x: Features, is_category: Callable[[str], bool]) -> tuple[str, str] | None:
+        """Return the field of an example whose vector does not match earlier examples, and the problem, or None."""
+        for name, vector in (x.vectors or {}).items():
+            problem = self._problem_of_vector(name, len(vector), is_category)
+            if problem is not None:
+                return name, problem
+        new, room = self._new_vectors(x), MAX_VECTOR_FIELDS - len(self.vectors)
+        if len(new) > room:
+            return new[room][0], f"exceeds the limit of {MAX_VECTOR_FIELDS} vector fields of a model"
         return None
 
+    def _problem_of_vector(self, name: str, length: int, is_category: Callable[[str], bool]) -> str | None:
+        lengths = {n: seen for (own, n), seen in zip(self.vectors, self.n_vectors, strict=True) if own == name}
+        settled = [n for n, seen in lengths.items() if seen >= SETTLED]
+        if settled:
+            wanted = f"must have {settled[0]:,} numbers, as in the examples before; has {length:,}"
+            return wanted if length != settled[0] else None
+        if length == 0:
+            return None
+        if self.declared:
+            return "is not one of the features declared for this model"
+        if self.numbers.seen is not None and self.numbers.is_settled(name):
+            return (
+                "must be a number, as in the examples before, not a list of numbers: send 42 instead of [42], or the "
+                "vector as a field of another name"
+            )
+        if is_category(name):
+            return (
+                "must be a string, as in the examples before, not a list of numbers: send the vector as a field of "
+                "another name"
+            )
+        if length not in lengths and len(lengths) == MAX_LENGTHS:
+            known = " or ".join(f"{n:,}" for n in lengths)
+            return f"must have {known} numbers, as in the examples before; has {length:,}"
+        return None
+
+    def has_unsettled(self, x: Features) -> bool:
+        """Return whether an example has a vector whose length is not settled."""
+        blocks = dict(zip(self.vectors, self.n_vectors, strict=True))
+        return any(blocks.get((name, len(v)), 0) < SETTLED for name, v in (x.vectors or {}).items())
+
     def brings_vectors(self, x: Features) -> bool:
-        """Return whether an example has the first vector of a field."""
+        """Return whether an example has the first vector of a field, or the first of its length."""
         return bool(x.vectors) and bool(self._new_vectors(x))
 
     def _new_vectors(self, x: Features) -> tuple[tuple[str, int], ...]:
-        known = dict(self.vectors)
-        return tuple((name, len(v)) for name, v in (x.vectors or {}).items() if len(v) and name not in known)
+        return tuple(
+            (name, len(v)) for name, v in (x.vectors or {}).items() if len(v) and (name, len(v)) not in self.vectors
+        )
 
-    def after(self, x: Features) -> "Layout":
-        """Return the layout once the example is learnt; named features are counted by their vocabulary."""
-        if x.vectors and (new := self._new_vectors(x)):
-            return replace(self, vectors=(*self.vectors, *new)).after(x._replace(vectors=None))
+    def _after_vectors(self, x: Features) -> "Layout":
+        """Return the layout once the vectors of the example are learnt."""
+        if not self.has_unsettled(x):
+            return self
+        blocks = dict(zip(self.vectors, self.n_vectors, strict=True))
+        for name, vector in (x.vectors or {}).items():
+            if len(vector):
+                blocks[name, len(vector)] = min(blocks.get((name, len(vector)), 0) + 1, SETTLED)
+        return replace(self, vectors=tuple(blocks), n_vectors=tuple(blocks.values()))
+
+    def numbers_of(self, x: Features) -> list[str]:
+        """Return the numbers of a named example, if the layout has number fields."""
+        return [] if x.names is None or self.declared or self.numbers.seen is None else numbers_of(x.names)
+
+    def learning(self, x: Features, numbers: Sequence[str]) -> tuple["Layout", list[str]]:
+        """Return the layout once the example is learnt, and the additional features of the example, with the value 1.
+
+        `numbers` are those of `numbers_of`.
+        """
+        after = self.after(x, numbers)
+        given = after.numbers.given(numbers) if numbers else []
+        return after, [name for name in given if name not in (x.names or ())]
+
+    def after(self, x: Features, numbers: Sequence[str] | None = None) -> "Layout":
+        """Return the layout once the example is learnt; named features are counted by their vocabulary.
+
+        `numbers` are those of `numbers_of`.
+        """
+        if x.vectors:
+            return self._after_vectors(x).after(x._replace(vectors=None), numbers)
         if self.fixed:
             return self
         if x.names is not None:
-            return self if self.kind == "named" else replace(self, kind="named")
+            numbers = self.numbers_of(x) if numbers is None else numbers
+            fields = self.numbers.after(numbers, len(numbers) < len(x.names))
+            if fields is self.numbers and self.kind == "named":
+                return self
+            return replace(self, kind="named", numbers=fields)
         if x.indices is None:
             return replace(self, kind="numbered", size=len(x.values), fixed=True)
         size = max(self.size, int(x.indices[-1]) + 1 if len(x.indices) else 0)
         size = size if self.most is None else min(size, self.most)
         return self if (size, self.kind) == (self.size, "numbered") else replace(self, kind="numbered", size=size)
 
+    def rolled_back(self, target: "Layout") -> "Layout":
+        """Return the layout after a rollback: what a field has to be is as in the target; blocks and numbers stay."""
+        seen, kept = self.numbers.seen, target.numbers
+        if seen is None or kept.seen is None:
+            numbers = NumberFields(None)
+        else:
+            numbers = replace(kept, seen={name: kept.seen.get(name, 0) for name in seen})
+        n_vectors = (*target.n_vectors, *(0,) * (len(self.vectors) - len(target.vectors)))
+        return replace(self, numbers=numbers, n_vectors=n_vectors)
+
 
 class FeatureSpace:
-    """Features of one model. Its state is the layout, the names or the indices, and the count of ignored features.
+    """Features of one model. Its state is the layout, the names or the indices, the category fields, and the count of
+    ignored features.
+
+    An example with a number that not all records have also has a feature that says so, see `NumberFields`. It follows
+    from the examples before, so the log does not have it.
 
     Parameters
     ----------
@@ -125,11 +216,13 @@ class FeatureSpace:
     ----------
     ignored : number of times that a feature above the limit was omitted from a learnt example.
     columns : columns of the indices of numbered features.
+    categories : category fields.
     """
 
     def __init__(self, declared: list[str] | int | None, limit: FeatureLimit | None = None) -> None:
         self.names = Vocabulary()
         self.columns = IndexColumns()
+        self.categories = CategoryFields()
         self.ignored = 0
         self._limit = limit
         self._n_hashed, self._n_kept = most_of(limit, "hash"), most_of(limit, "ignore")
@@ -167,15 +260,25 @@ class FeatureSpace:
         """True if new names get separate columns."""
         return self._n_hashed is None and not self.layout.declared
 
+    @property
+    def knows_numbers(self) -> bool:
+        """True if every number among names with columns is one of the number fields."""
+        return self._n_hashed is None and self._n_kept is None
+
     def continues(self, earlier: "FeatureSpace") -> bool:
         """Return whether the columns of an earlier state are the first columns here, with the same input kind."""
         old, new = earlier.layout, self.layout
         if new.vectors[: len(old.vectors)] != old.vectors:
             return False
-        old, new = replace(old, vectors=()), replace(new, vectors=())
+        old, new = (replace(each, vectors=(), n_vectors=(), numbers=_NO_NUMBERS) for each in (old, new))
         may_follow = new == old if old.fixed else old.kind in (None, new.kind) and old.size <= new.size
         same_names = self.names.names[: len(earlier.names)] == earlier.names.names
         return may_follow and same_names and self.columns.begins_with(earlier.columns)
+
+    def roll_back(self, target: "FeatureSpace") -> None:
+        """Return to what an earlier state knows of fields; names and columns stay."""
+        self.layout = self.layout.rolled_back(target.layout)
+        self.categories.roll_back(target.categories, self.names)
 
     def check(self, index: int, x: Features, layout: Layout | None = None) -> None:
         """Raise InvalidExample if an example cannot be used.
@@ -189,8 +292,8 @@ class FeatureSpace:
         problem = layout.problem(x)
         if problem is not None:
             raise InvalidExample(index, ("x",), problem)
-        if x.vectors or layout.vectors:
-            found = layout.vector_problem(x)
+        if x.vectors:
+            found = layout.vector_problem(x, self.categories.is_settled)
             if found is not None:
                 raise InvalidExample(index, ("x", found[0]), found[1])
         if x.names is not None and layout.declared:
@@ -214,35 +317,58 @@ class FeatureSpace:
 
     def add(self, x: Features) -> Columns:
         """Return the columns of an example about to be learnt; new features get columns within the limit."""
-        self.layout = self.layout.after(x)
         if x.names is not None and self._n_hashed is None:
             return self._with_vectors(x, self._add_names(x, x.names))
-        found = self._found(x, add=True)
+        self.layout, given = self.layout.learning(x, self.layout.numbers_of(x))
+        found = self._found(_with_given(x, given), add=True)
         if x.names is None and self._n_kept is not None:
             self.ignored += int(np.count_nonzero(x.values) - np.count_nonzero(found[1]))
         return self._with_vectors(x, found)
 
     def _with_vectors(self, x: Features, found: Columns) -> Columns:
-        """Return the columns of an example, including those of its vectors in known fields."""
+        """Return the columns of an example, including those of its vectors in known blocks."""
         if not x.vectors:
             return found
         columns, values, first = [found[0]], [found[1]], VECTOR_COLUMNS
         for name, length in self.layout.vectors:
             vector = x.vectors.get(name)
-            if vector is not None and len(vector):
+            if vector is not None and len(vector) == length:
                 columns.append(np.arange(first, first + length, dtype=np.int32))
                 values.append(vector)
             first += length
         return np.concatenate(columns), np.concatenate(values)
 
     def _add_names(self, x: Features, names: tuple[str, ...]) -> Columns:
+        n_before = len(self.names)
         if self._n_kept is None:
-            return _ascending(np.array(self.names.add(names), dtype=np.int32), x.values)
-        if len(self.names) < self._n_kept:
-            self.names.add(self.names.unknown(names)[: self._n_kept - len(self.names)])
-        found = self._found(x)
+            columns = self.names.add(names)
+        elif n_before < self._n_kept:
+            self.names.add(self.names.unknown(names)[: self._n_kept - n_before])
+        new = self.names.newest(len(self.names) - n_before)
+        if not self.layout.declared:
+            self.categories.count(names, new)
+        self.layout, given = self.layout.learning(x, self.numbers_in(x, bool(new) or not self.knows_numbers))
+        if given:
+            x = _with_given(x, given)
+        if self._n_kept is None:
+            if given:
+                columns += self.names.add(given)
+            return _ascending(np.array(columns, dtype=np.int32), x.values)
+        self.names.add(self.names.unknown(given)[: self._n_kept - len(self.names)])
+        found = self._placed(x, self.names.lookup(x.names or ()))
         self.ignored += int(np.count_nonzero(x.values) - np.count_nonzero(found[1]))
         return found
+
+    def numbers_in(self, x: Features, has_new: bool) -> list[str]:
+        """Return the numbers of an example, like `Layout.numbers_of`; `has_new`: some of its names are new.
+
+        All numbers among known names are number fields, so an example of texts costs nothing.
+        """
+        return self.layout.numbers_of(x) if has_new or self.layout.numbers.seen else []
+
+    def complete(self, x: Features) -> Features:
+        """Return an example with the additional features that it would have if it were learnt next."""
+        return _with_given(x, self.layout.learning(x, self.layout.numbers_of(x))[1])
 
     def find(self, x: Features) -> Columns:
         """Return the columns of an example to predict; nothing is added.
@@ -265,7 +391,7 @@ class FeatureSpace:
 
     def _name_in(self, x: Features) -> Callable[[int], str | int]:
         if self._n_hashed is not None:
-            names: Mapping[int, str | int] = sources(x, self._n_hashed)
+            names: Mapping[int, str | int] = sources(self.complete(x), self._n_hashed)
             return names.__getitem__
         if x.names is not None:
             return self.names.names.__getitem__
@@ -273,13 +399,21 @@ class FeatureSpace:
         return lambda column: int(indices[column])
 
     def _found(self, x: Features, add: bool = False) -> Columns:
-        """Return the columns of indices; with `add`, new indices get columns."""
+        """Return the columns of features; with `add`, of an example that is complete, new indices get columns."""
         if self._n_hashed is not None:
-            return hashed(x, self._n_hashed)
+            return hashed(x if add else self.complete(x), self._n_hashed)
         if x.names is None:
             indices = self._below(_indices(x))
             return self.columns.place(indices, x.values[: len(indices)], add)
         columns = self.names.lookup(x.names)
+        numbers = self.numbers_in(x, -1 in columns)
+        if numbers:
+            x = _with_given(x, given := self.layout.learning(x, numbers)[1])
+            columns += self.names.lookup(given)
+        return self._placed(x, columns)
+
+    def _placed(self, x: Features, columns: list[int]) -> Columns:
+        """Return the columns of a complete example; -1 is a new one."""
         if -1 in columns:
             new = count(len(self.names))
             columns = [next(new) if column < 0 else column for column in columns]
@@ -297,9 +431,11 @@ class FeatureSpace:
         """Return arrays, and facts for a JSON header."""
         layout: dict[str, Any] = {"kind": self.layout.kind, "size": self.layout.size, "fixed": self.layout.fixed}
         columns = self.columns if self.layout.kind == "numbered" else IndexColumns()
-        arrays = {**self.names.state(), "indices": columns.to_array()}
+        numbers, layout["numbers"] = state_of_numbers(self.layout.numbers)
+        arrays = {**self.names.state(), "indices": columns.to_array(), **numbers, **self.categories.state()}
         if self.layout.vectors:
-            layout["vectors"] = [list(field) for field in self.layout.vectors]
+            blocks = zip(self.layout.vectors, self.layout.n_vectors, strict=True)
+            layout["vectors"] = [[*field, seen] for field, seen in blocks]
         return arrays, layout if self._n_kept is None else {**layout, "ignored": self.ignored}
 
     def restore(self, arrays: dict[str, NDArray[Any]], layout: dict[str, Any]) -> None:
@@ -307,12 +443,15 @@ class FeatureSpace:
         facts = dict(layout)
         ignored = facts.pop("ignored", None) if self._n_kept is not None else 0
         names = self.names if _are_alike(self.names.state(), arrays) else Vocabulary.from_state(arrays)
-        vectors = _checked_vectors(facts.pop("vectors", []))
-        found = Layout(**facts, vectors=vectors, declared=self.layout.declared, most=self.layout.most)
+        vectors, n_vectors = _checked_vectors(facts.pop("vectors", []))
+        numbers = number_fields(arrays, facts.pop("numbers"))
+        categories = CategoryFields.from_arrays(arrays, names)
+        found = replace(self.layout, **facts, vectors=vectors, n_vectors=n_vectors, numbers=numbers)
         if type(found.size) is not int or type(found.fixed) is not bool or not 0 <= found.size <= MAX_COLUMNS:
             raise ValueError("layout: expected a size and a flag for a fixed size")
         as_declared = found == self.layout and names == self.names
-        if not (as_declared if found.declared else _undeclared(found, names)):
+        bare = found.numbers == _NO_NUMBERS and not categories.seen
+        if not (as_declared and bare if found.declared else _undeclared(found, names, bare)):
             raise ValueError("layout: does not match the names or the declared features")
         columns = IndexColumns.from_array(arrays["indices"])
         self._check_indices(columns.indices, found)
@@ -320,7 +459,7 @@ class FeatureSpace:
             _check_limit(names, found, self._limit)
         n_columns = max(len(names), min(found.size, self._n_kept or 0))
         self.ignored = check_ignored(ignored, n_columns, self._limit)
-        self.names, self.layout = names, found
+        self.names, self.layout, self.categories = names, found, categories
         if found.kind == "numbered":
             self.columns = columns
 
@@ -343,24 +482,25 @@ def _are_alike(own: dict[str, NDArray[Any]], arrays: dict[str, NDArray[Any]]) ->
 _NO_INDICES = np.zeros(0, dtype=np.int32)
 
 
-def _checked_vectors(given: Any) -> tuple[tuple[str, int], ...]:
-    """Return the vector fields from their form in a state; raise ValueError or TypeError."""
-    fields = tuple((name, length) for name, length in given)
-    for name, length in fields:
+def _checked_vectors(given: Any) -> tuple[tuple[tuple[str, int], ...], tuple[int, ...]]:
+    """Return the blocks of vectors, and their numbers of examples, from a state; raise ValueError or TypeError."""
+    blocks = {(name, length): seen for name, length, seen in given}
+    for (name, length), seen in blocks.items():
         named = isinstance(name, str) and 1 <= len(name.encode()) <= MAX_NAME_BYTES
-        if not (named and type(length) is int and 1 <= length <= MAX_VECTOR_LENGTH):
-            raise ValueError("layout: expected vectors with a name and a length")
-    if len(dict(fields)) != len(fields) or len(fields) > MAX_VECTOR_FIELDS:
-        raise ValueError(f"layout: expected at most {MAX_VECTOR_FIELDS} vectors, with distinct names")
-    return fields
+        counts = type(length) is int and 1 <= length <= MAX_VECTOR_LENGTH and type(seen) is int and 0 <= seen <= SETTLED
+        if not (named and counts):
+            raise ValueError("layout: expected vectors with a name, a length and a number of examples")
+    if len(blocks) != len(given) or len(blocks) > MAX_VECTOR_FIELDS:
+        raise ValueError(f"layout: expected at most {MAX_VECTOR_FIELDS} vectors, with distinct names and lengths")
+    return tuple(blocks), tuple(blocks.values())
 
 
-def _undeclared(layout: Layout, names: Vocabulary) -> bool:
+def _undeclared(layout: Layout, names: Vocabulary, has_no_fields: bool) -> bool:
     """Return whether a layout can occur with these names."""
     if layout.kind == "numbered":
-        return not (len(names) or layout.vectors) and (layout.size > 0 or not layout.fixed)
+        return not (len(names) or layout.vectors) and has_no_fields and (layout.size > 0 or not layout.fixed)
     bare = layout.size == 0 and not layout.fixed
-    kind = layout.kind == "named" or (layout.kind is None and not len(names) and not layout.vectors)
+    kind = layout.kind == "named" or (layout.kind is None and not (len(names) or layout.vectors) and has_no_fields)
     return bare and kind
 
 
@@ -377,6 +517,13 @@ def _check_limit(names: Vocabulary, layout: Layout, limit: FeatureLimit) -> None
 
 def _indices(x: Features) -> NDArray[np.int32]:
     return np.arange(len(x.values), dtype=np.int32) if x.indices is None else x.indices
+
+
+def _with_given(x: Features, given: Sequence[str]) -> Features:
+    """Return an example with additional features of the value 1."""
+    if not given:
+        return x
+    return x._replace(names=(*(x.names or ()), *given), values=np.append(x.values, np.ones(len(given), np.float32)))
 
 
 def _ascending(columns: NDArray[np.int32], values: NDArray[np.float32]) -> Columns:

@@ -220,6 +220,7 @@ class OnlineModel:
         (row, words), columns = self._rows([x]), self.labels.lookup(labels)
         learner, name_of = self.learner, self.features.name_in(x)
         assert isinstance(learner, OnlineLearner)
+        x = self.features.complete(x)
         return explainer.explain(x, labels, lambda k: learner.pipeline.explain(row, columns, k, words), name_of)
 
     def _score(self, xs: Sequence[Features]) -> NDArray[np.float64]:
@@ -239,7 +240,8 @@ class OnlineModel:
             end = int(np.searchsorted(columns, VECTOR_COLUMNS))
             if known == end:
                 continue
-            unknown = [] if x.names is None else [*names.newest(len(names) - first), *names.unknown(x.names)]
+            own = self.features.complete(x).names
+            unknown = [] if own is None else [*names.newest(len(names) - first), *names.unknown(own)]
             at = first + len(new) + np.arange(end - known, dtype=np.int32)
             new += [
                 unknown[column] if column < len(unknown) else "" for column in (columns[known:end] - first).tolist()
@@ -314,6 +316,8 @@ class OnlineModel:
             )
         if target.features.layout.kind is None or not self.features.continues(target.features):
             self.features = target.features
+        else:
+            self.features.roll_back(target.features)
         # Memory for hashed features is allocated when they are learnt.
         has_features = target.updates > 0 or target.learner.n_features_ > 0
         target.learner.pipeline.grow(self.features.n_columns if has_features else 0, len(self.labels))

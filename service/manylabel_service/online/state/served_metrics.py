@@ -54,6 +54,9 @@ class NothingLearnt:
     def grow_vectors(self, lengths: Sequence[int]) -> None:
         """Do nothing: vectors are not learnt."""
 
+    def feature_counts(self) -> None:
+        """Return None: features are not counted."""
+
     def grow(self, n_features: int, n_labels: int) -> None:
         """Count columns."""
         self.n_features_, self.n_labels_ = max(n_features, self.n_features_), max(n_labels, self.n_labels_)

@@ -61,13 +61,15 @@ def _named(change: Control) -> Iterable[str]:
 
 def _max_growth(model: OnlineModel, examples: Sequence[Example], labels: set[str]) -> SizeDelta:
     """Return the growth by examples and declared labels if the model ignores none of them."""
-    space, names, indices, vectors = model.features, set[str](), set[int](), dict[str, int]()
+    space, names, indices, vectors = model.features, set[str](), set[int](), set[tuple[str, int]]()
+    layout = space.layout
     for x, y, *_ in examples:
         labels.update(y.names)
         if x.names is not None and space.keeps_names:
-            names.update(x.names)
+            layout, given = layout.learning(x, layout.numbers_of(x))
+            names.update(x.names, given)
         indices.update(space.new_indices(x).tolist())
-        vectors |= {name: len(vector) for name, vector in (x.vectors or {}).items()}
-    n_values = sum(length for name, length in vectors.items() if name not in dict(space.layout.vectors))
+        vectors.update((name, len(vector)) for name, vector in (x.vectors or {}).items())
+    n_values = sum(length for _, length in vectors.difference(space.layout.vectors))
     columns = len(space.names.unknown(names)) + len(indices)
     return SizeDelta(labels=len(model.labels.unknown(labels)), columns=columns, vectors=n_values)

@@ -15,6 +15,8 @@ const PAGES = [
   ['jobs', 'jobs', '#/jobs'],
   ['jobs/new', 'order', '#/jobs'],
   ['jobs/{id}', 'job', '#/jobs'],
+  ['datasets/new', 'upload', '#/jobs'],
+  ['datasets/{dataset}', 'dataset', '#/jobs'],
   ['operations', 'operations', '#/operations'],
 ];
 const NAVIGATION = [['#/', 'Models'], ['#/jobs', 'Jobs'], ['#/operations', 'Operations']];

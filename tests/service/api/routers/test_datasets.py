@@ -106,17 +106,18 @@ def test_an_arff_file_comes_with_its_xml(none: TestClient) -> None:
 
 def test_columns_are_what_the_query_says(none: TestClient) -> None:
     """The words for the columns of a table are those of the command and of the reader."""
-    data = b"120,5;007;n.d.;p, q;\n80;012;-9;;x\n"
+    data = "120,5;007;n.d.;p, é;\n80;012;-9;;x\n".encode("cp1252")
     words = {
         "names": "tempo,zip,size,tags,note",
         "category": "zip",
         "number": "size",
-        "missing": "-9,n.d.",
+        "missing": "-9, n.d.",
         "decimal": ",",
         "ignore": "note",
         "tags": "tags",
         "separator": ", ",
         "empty": "none",
+        "encoding": "cp1252",
     }
     answer = upload(none, data, format="csv", **words)
     assert answer.status_code == 201, answer.text
@@ -129,7 +130,7 @@ def test_columns_are_what_the_query_says(none: TestClient) -> None:
         ("note", "ignored"),
     ]
     assert report["first"] == [
-        {"x": {"tempo": 120.5, "zip": "007"}, "y": ["p", "q"]},
+        {"x": {"tempo": 120.5, "zip": "007"}, "y": ["p", "é"]},
         {"x": {"tempo": 80.0, "zip": "012"}, "y": []},
     ]
     assert none.delete("/v1/datasets/songs").status_code == 204
@@ -142,6 +143,7 @@ def test_columns_are_what_the_query_says(none: TestClient) -> None:
     [
         ({"decimal": "x"}, "decimal"),
         ({"empty": "maybe"}, "empty"),
+        ({"encoding": "klingon"}, "encoding"),
         ({"number": ""}, "number"),
         ({"format": "ndjson", "decimal": ","}, "decimal"),
         ({"format": "libsvm", "category": "a"}, "category"),
@@ -294,6 +296,7 @@ def small(serve: Callable[..., Any]) -> Iterator[TestClient]:
 def test_an_upload_has_a_limit(small: TestClient) -> None:
     large = b"1 1:1\n" * 4_000
     chunks = (large[begin : begin + 1_000] for begin in range(0, len(large), 1_000))
+    assert "20,000 bytes, the limit of this server (setting max_dataset_bytes)" in upload(small, large).text
     refused(upload(small, large), 413, "body_too_large")
     refused(small.post(address(), content=chunks, headers=BYTES), 413, "body_too_large")
     refused(small.post(address(format="arff"), files={"file": large}), 413, "body_too_large")

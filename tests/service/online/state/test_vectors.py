@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.online.folds import append, forged, learn, named, new_model
+from tests.service.online.folds import append, fold, forged, learn, named, new_model
 from tests.support.cases import for_each
 
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.controls import Rollback
 from manylabel_service.online.state.dry_run import DryRun
 from manylabel_service.online.state.feature_space import FeatureSpace
@@ -58,9 +59,8 @@ def test_an_entry_with_a_vector_that_is_not_finite_is_damaged(value: float) -> N
     [
         (with_vectors(v=[1, 2]), "v", "must have 3 numbers, as in the examples before; has 2"),
         (with_vectors(v=[]), "v", "must have 3 numbers, as in the examples before; has 0"),
-        (named(v=1), "v", "must be a vector of 3 numbers, as in the examples before"),
-        (named(**{"v=word": 1}), "v", "must be a vector of 3 numbers, as in the examples before"),
         (with_vectors(**{f"w{i}": [1] for i in range(8)}), "w7", "exceeds the limit of 8 vector fields of a model"),
+        (with_vectors(a=[1]), "a", "must be a number, as in the examples before, not a list of numbers: send 42 inste"),
     ],
 )
 def test_a_vector_of_another_form_is_refused_at_its_field(x: Features, field: str, detail: str) -> None:
@@ -77,14 +77,104 @@ def test_a_vector_of_another_form_is_refused_at_its_field(x: Features, field: st
     assert model.to_bytes() == before
 
 
-def test_the_first_vector_of_a_request_sets_the_length() -> None:
+@for_each("x", [named(v=1), named(**{"v=word": 1})])
+def test_a_vector_field_takes_numbers_and_categories_again(x: Features) -> None:
+    model = taught(2)
+    for _ in range(12):
+        learn(model, (x, ["p"]))
+    assert model.features.names.get(x.names[0]) is not None  # type: ignore[index]
+    with pytest.raises(InvalidExample, match=r"must be a (number|string)"):
+        model.features.check(0, with_vectors(v=[1, 2, 3]))
+
+
+def test_a_vector_field_that_is_settled_stays_one() -> None:
+    model = taught(20)
+    for _ in range(12):
+        learn(model, (named(**{"v": 1, "v=word": 1}), ["p"]))
+    learn(model, example(20))
+    assert model.updates == 33
+
+
+@for_each(
+    ("mistakes", "right"),
+    [
+        ([named(v=1)] * 9, with_vectors(v=[1, 2])),
+        ([named(**{"v=word": 1, "v=other": 1})] * 9, with_vectors(v=[1, 2])),
+        ([with_vectors(v=[1]), with_vectors(v=[1, 2, 3])], with_vectors(v=[1, 2])),
+        ([with_vectors(v=[1])] * 9, with_vectors(v=[1, 2])),
+        ([with_vectors(v=[1])] * 9, named(v=1)),
+    ],
+)
+def test_no_mistake_in_the_first_examples_locks_a_field(mistakes: list[Features], right: Features) -> None:
+    """Then 10 right examples make the field what it is, and the mistakes are refused if they are vectors."""
+    model = new_model()
+    for x in [*mistakes, *[right] * 10]:
+        learn(model, (x, ["p"]))
+    assert model.updates == len(mistakes) + 10
+    restored = OnlineModel.from_bytes(model.to_bytes())
+    for each in (model, restored):
+        if mistakes[0].vectors is not None:
+            with pytest.raises(InvalidExample):
+                each.features.check(0, mistakes[0])
+        learn(each, (right, ["p"]))
+    assert restored.to_bytes() == model.to_bytes()
+
+
+def test_lists_of_any_length_take_no_more_than_three_blocks() -> None:
+    model = new_model()
+    for length in (1, 2, 3):
+        learn(model, (with_vectors(v=[1] * length), ["p"]))
+    with pytest.raises(InvalidExample, match="must have 1 or 2 or 3 numbers, as in the examples before; has 4"):
+        model.features.check(0, with_vectors(v=[1] * 4))
+    for _ in range(10):
+        learn(model, (with_vectors(v=[1, 2]), ["p"]))
+    assert model.features.layout.vector_fields == {"v": 2}
+    with pytest.raises(InvalidExample, match="must have 2 numbers"):
+        model.features.check(0, with_vectors(v=[1]))
+
+
+@for_each("first", [named(v=1), named(**{"v=word": 1})])
+def test_ten_examples_of_the_same_request_settle_a_number(first: Features) -> None:
+    """The category fields are those before the request."""
+    model = new_model()
+    xs = [first] * 10 + [with_vectors(v=[42])]
+    update = Update(tuple(Example(x, Labels.all_of(["p"])) for x in xs), "log")
+    dry_run = DryRun(model)
+    for each in update.examples[:10]:
+        dry_run.add(each)
+    outcome = append(model, update)
+    if first.names == ("v",):
+        with pytest.raises(InvalidExample, match="must be a number"):
+            dry_run.add(update.examples[10])
+        assert isinstance(outcome.answer, InvalidExample)
+        assert (outcome.answer.index, outcome.answer.path, model.updates) == (10, ("x", "v"), 0)
+    else:
+        assert model.updates == 11
+
+
+@for_each("between", [named(v=1), named(**{"v=word": 1}), with_vectors(v=[1, 2])])
+def test_an_update_is_checked_again_if_the_field_was_settled_meanwhile(between: Features) -> None:
+    """Whoever checked it first, every replica must reject it."""
+    model = new_model()
+    for _ in range(9):
+        learn(model, (between, ["p"]))
+    learn(model, (with_vectors(v=[42]), ["p"]))
+    update = Update((Example(with_vectors(v=[42]), Labels.all_of(["p"])),), "log")
+    dry_run = DryRun(model)
+    dry_run.add(update.examples[0])
+    log = [LogEntry("11", Update((Example(between, Labels.all_of(["p"])),), "log"))]
+    log.append(LogEntry("12", update, dry_run.checked))
+    (_, outcome) = fold(model, log)
+    assert isinstance(outcome.answer, InvalidExample)
+
+
+def test_the_first_vectors_of_a_request_count_as_growth() -> None:
     model = new_model()
     dry_run = DryRun(model)
     dry_run.add(Example(with_vectors(v=[1, 2], w=[1]), Labels.all_of(["p"])))
-    with pytest.raises(InvalidExample, match="must have 2 numbers"):
-        dry_run.add(Example(with_vectors(v=[1, 2, 3]), Labels.all_of(["p"])))
+    dry_run.add(Example(with_vectors(v=[1, 2, 3]), Labels.all_of(["p"])))
     growth = dry_run.checked.growth
-    assert (growth.vectors, growth.columns, growth.values) == (3, 1, 4)
+    assert (growth.vectors, growth.columns, growth.values) == (6, 1, 8)
 
 
 def test_an_empty_list_declares_no_vector_field() -> None:
@@ -115,7 +205,19 @@ def test_a_rollback_to_before_the_vectors_keeps_their_fields(algorithm: str) -> 
         for i in range(6, 12):
             learn(each, example(i))
     assert restored.to_bytes() == model.to_bytes()
-    with pytest.raises(InvalidExample):
+    model.features.check(0, with_vectors(v=[1]))  # 6 examples since the rollback
+
+
+def test_a_rollback_settles_a_field_again() -> None:
+    model = taught(3)
+    states = {model.position: model.to_bytes()}
+    for x in [named(v=1)] * 10 + [with_vectors(v=[1, 2, 3])] * 7:
+        learn(model, (x, ["p"]))
+    assert model.updates == 13, "after 10 numbers, vectors are refused"
+    append(model, Rollback("3", "log"), states)
+    for i in range(3, 12):
+        learn(model, example(i))
+    with pytest.raises(InvalidExample, match="must have 3 numbers"):
         model.features.check(0, with_vectors(v=[1]))
 
 
@@ -133,7 +235,20 @@ def test_a_restored_model_predicts_from_vectors_alike(titles: bool) -> None:
 
 
 @for_each(
-    "vectors", [[["v", 4]], [["w", 3], ["v", 3]], [["v", 0]], [["", 3]], [[3, "v"]], [["v", 3], ["v", 3]], "no", [1]]
+    "vectors",
+    [
+        [["v", 4, 9]],
+        [["w", 3, 9], ["v", 3, 9]],
+        [["v", 0, 9]],
+        [["", 3, 9]],
+        [[3, "v", 9]],
+        [["v", 3, 9], ["v", 3, 9]],
+        [["v", 3, 11]],
+        [["v", 3, -1]],
+        [["v", 3, True]],
+        "no",
+        [1],
+    ],
 )
 def test_a_forged_layout_is_refused(vectors: Any) -> None:
     model = taught()

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from manylabel_core.datasets.formats import cells
+from manylabel_core.datasets.formats.tables import dates
 from manylabel_core.datasets.formats.tables.column_scan import (
+    DATE,
     FLAG,
     INFINITE,
     NUMBER,
@@ -29,6 +31,7 @@ MOSTLY = 0.5
 """Share of numbers from which a column of categories is reported."""
 
 _CODE = re.compile(r"[A-Z]{2,3}")
+_WITH_WORD = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]+)?\s?([^\W\d_]{1,12}|\u00b0[CF]|[^\W\d_]{1,6}/[^\W\d_]{1,6})")
 
 
 @dataclass(slots=True)
@@ -51,6 +54,11 @@ class Column:
         scan, words = self.scan, self.scan.words or {}
         n_odd = sum(scan.counts[kind] for kind in self.odd) if self.kind == "number" else 0
         return scan.counts[0] + sum(count for word, count in words.items() if word in self.missing) + n_odd
+
+    @property
+    def is_number(self) -> bool:
+        """Return whether its values are numbers."""
+        return self.kind in ("number", "flag", "date")
 
     def report(self) -> ColumnReport:
         """Return the column for the report."""
@@ -106,7 +114,7 @@ class KindChooser:
         """Return whether words such as NA are missing values in columns of numbers, and whether in quotes."""
         uses = quotes = False
         for scan in scans.values():
-            typed = scan.solid and scan.solid in (scan.n_numbers, scan.counts[FLAG])
+            typed = scan.solid and scan.solid in (scan.n_numbers, scan.counts[FLAG], scan.counts[DATE])
             if scan.words and typed and not cells.MISSING_NAMES.isdisjoint(scan.words):
                 uses, quotes = True, quotes or scan.quoted_words > 0
         return uses, quotes
@@ -118,12 +126,15 @@ class KindChooser:
         if column.kind in ("number", "flag"):
             column.missing = frozenset(scan.words or ())
             self._as_number(column, is_forced=forced is not None)
+        elif column.kind == "date":
+            column.missing = frozenset(scan.words or ())
+            self._as_date(column)
         elif column.kind == "vector":
             column.missing = frozenset(scan.words or ())
             column.read = partial(_vector, name)
         elif column.kind in ("category", "text", "labels"):
             column.missing = self.missing_names(scan, column.name)
-            if column.kind == "category" and not forced and scan.solid == scan.counts[STRINGS]:
+            if column.kind == "category" and 0 < scan.solid == scan.counts[STRINGS]:
                 column.read, column.note = _strings, "several categories a cell"
         if self._missing is not None:
             column.missing = self._missing
@@ -137,6 +148,24 @@ class KindChooser:
         for kind, what in ((FLAG, "flag"), (STRINGS, "category")):
             if counts[kind] == solid:
                 return what
+        if counts[DATE] == solid:
+            if _is_dated(scan):
+                return "date"
+            line, cell = scan.examples_of(DATE)[0]
+            why = (
+                "in several orders of year, month and day"
+                if not scan.orders
+                else (
+                    "with and without an offset from UTC"
+                    if len(scan.orders) == 1
+                    else "of which day and month may be either"
+                )
+            )
+            self.warnings.append(
+                f"column {shown(name)} has dates {why}, such as {shown(cell)} (line {line}): all are categories; "
+                "written as 2024-11-29, they are days"
+            )
+            return "category"
         if counts[VECTOR] and counts[VECTOR] + counts[STRINGS] == solid and not _has_strings(scan):
             return "vector"
         if scan.n_numbers == solid:
@@ -158,6 +187,17 @@ class KindChooser:
                 line=line,
             )
         return "category"
+
+    def _as_date(self, column: Column) -> None:
+        """Read a column of dates as days."""
+        (order,) = column.scan.orders
+        column.read = partial(dates.days, order)
+        line, cell = column.scan.examples_of(DATE)[0]
+        column.note = f"{order}, days since 1970-01-01"
+        self.warnings.append(
+            f"column {shown(column.name)} has dates, which are learnt as days since 1970-01-01: {shown(cell)} (line "
+            f"{line}) is {dates.days(order, cell):g}"
+        )
 
     def _as_number(self, column: Column, is_forced: bool) -> None:
         scan, name = column.scan, column.name
@@ -185,7 +225,11 @@ class KindChooser:
             self._check_styles(column, is_forced)
         if is_forced:
             column.read = partial(_forced, self.decimal)
-            column.odd = (OTHER, STRINGS, VECTOR, INFINITE)
+            column.odd = (OTHER, STRINGS, VECTOR, INFINITE, DATE)
+            if scan.counts[DATE] and not scan.n_numbers and _is_dated(scan):
+                self._as_date(column)
+                column.read = partial(_date, *scan.orders)
+                column.odd = (OTHER, STRINGS, VECTOR, INFINITE, FLAG)
 
     def _check_styles(self, column: Column, is_forced: bool) -> None:
         """Raise BadDataset if numbers with marks and units contradict each other, or have two readings."""
@@ -222,6 +266,8 @@ class KindChooser:
         how = [f"unit {unit}"] if unit else []
         how += ["decimal commas"] if decimal == "," else []
         how += ["marks of thousands"] if any(map(partial(_grouped, decimal), scan.values or ())) else []
+        if any(cell.strip()[0] == "(" for cell in scan.values or ()):
+            how.append("negative in parentheses")
         column.note = ", ".join(how)
         column.read = partial(_styled_number, decimal or ".")
 
@@ -250,26 +296,49 @@ class KindChooser:
 
     def _warn(self, column: Column, is_forced: bool) -> None:
         scan, name = column.scan, shown(column.name)
-        n_numbers = scan.n_numbers
         if not scan.solid and column.kind != "ignored":
             self.warnings.append(f"column {name} has no values")
+        if is_forced and column.kind == "number" and (n_odd := sum(scan.counts[kind] for kind in column.odd)):
+            line, cell = scan.examples_of(*column.odd)[0]
+            self.warnings.append(
+                f"{n_odd:,} of {scan.solid:,} values of column {name} are no numbers, such as {shown(cell)} (line "
+                f"{line}): they are read as missing"
+            )
         if is_forced or column.kind != "category" or not scan.solid:
             return
-        if n_numbers > MOSTLY * scan.solid and n_numbers < scan.solid:
-            column.odd = (OTHER, FLAG, STRINGS, VECTOR, INFINITE)
-            line, cell = (scan.examples_of(*column.odd) or [(0, "")])[0]
-            self.warnings.append(
-                f"column {name} has {n_numbers:,} numbers of {scan.solid:,} values, but also {shown(cell)} (line "
-                f"{line}): all are categories; as a number, other cells are missing values"
-            )
+        typed = {"numbers": (NUMBER, STYLED), "truth values": (FLAG,), "dates": (DATE,)}
+        for what, kinds in typed.items():
+            n_typed = sum(scan.counts[kind] for kind in kinds)
+            if MOSTLY * scan.solid < n_typed < scan.solid:
+                column.odd = tuple({OTHER, FLAG, STRINGS, VECTOR, INFINITE, DATE, NUMBER, STYLED}.difference(kinds))
+                line, cell = (scan.examples_of(*column.odd) or [(0, "")])[0]
+                self.warnings.append(
+                    f"column {name} has {n_typed:,} {what} of {scan.solid:,} values, but also {shown(cell)} (line "
+                    f"{line}): all are categories; as a number, other cells are missing values"
+                )
         values = scan.values
-        if values is not None and scan.solid >= 20 and not n_numbers and _all_differ(scan):
+        if unit := _word_behind_numbers(scan):
+            line, cell = scan.examples_of(OTHER)[0]
+            self.warnings.append(
+                f"column {name} has numbers with the unit {shown(unit)}, such as {shown(cell)} (line {line}): all are "
+                "categories; remove the unit to make them numbers"
+            )
+        if values is not None and scan.solid >= 20 and not scan.n_numbers and _all_differ(scan):
             self.warnings.append(f"column {name} has a different value in each row: ignore it, or make it a text")
 
 
 def _all_differ(scan: ColumnScan) -> bool:
     values = Seen() if scan.values is None else scan.values
     return (len(values) == scan.solid or values.more) and max(values.values(), default=0) <= 1
+
+
+def _word_behind_numbers(scan: ColumnScan) -> str | None:
+    """Return the one word that all numbers of a column have behind them, such as kg; None for other columns."""
+    values = scan.values
+    if values is None or len(values) < 2 or scan.counts[OTHER] != scan.solid:
+        return None
+    found = {match[1] if (match := _WITH_WORD.fullmatch(cell.strip())) else "" for cell in values}
+    return found.pop() if len(found) == 1 else None
 
 
 def _styles(scan: ColumnScan) -> list[cells.Styled]:
@@ -306,8 +375,22 @@ def _styled_number(decimal: str, cell: str) -> float:
     return value
 
 
+def _is_dated(scan: ColumnScan) -> bool:
+    """Return whether all dates of a column have one order, and either all an offset from UTC or none."""
+    return len(scan.orders) == 1 and len(scan.offsets or ()) == 1
+
+
+def _date(order: str, cell: str) -> float | None:
+    try:
+        return dates.days(order, cell)
+    except ValueError:
+        return None
+
+
 def _forced(decimal: str, cell: str) -> float | None:
     """Return the number of a cell of a column that was declared a number; None for other cells."""
+    if (flag := cells.FLAGS.get(cell.strip())) is not None:
+        return flag
     try:
         is_plain = cells.NUMBER.fullmatch(cell.strip()) and (decimal == "." or "." not in cell)
         return check_number(float(cell) if is_plain else _styled_number(decimal, cell))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import compress
+from operator import not_
 
 from manylabel_core.datasets.formats import cells
+from manylabel_core.datasets.formats.tables import dates
 from manylabel_core.datasets.report import EXAMPLES
 from manylabel_core.rows import MAX_MAGNITUDE
 
-EMPTY, NUMBER, STYLED, WORD, FLAG, INFINITE, VECTOR, STRINGS, OTHER = range(9)
+EMPTY, NUMBER, STYLED, WORD, FLAG, INFINITE, VECTOR, STRINGS, DATE, OTHER = range(10)
 """Kinds of cells."""
 
 MAX_VALUES = 1_000
@@ -20,7 +23,10 @@ MAX_STORED = 200_000
 MAX_CHARACTERS = 256
 """Number of characters of a cell that is stored whole."""
 
+_DIGITS = frozenset("0123456789")
 _NUMERIC = b"0123456789+-.eE \n"
+_POINT = re.compile(r"(?:^|[\s+-])(?:0[0-9]*|[1-9][0-9]{3,}|)\.|\.(?:[0-9]{0,2}|[0-9]{4,})(?![0-9])")
+"""Part of a number with a point that is no mark of thousands."""
 _PADDED = re.compile(r"(?:^|\n)[+-]?0[0-9]")
 _PADDED_CELL = re.compile(r"\s*+[+-]?0[0-9]+\s*+")
 
@@ -49,12 +55,15 @@ class ColumnScan:
 
     __slots__ = (
         "_budget",
+        "_kinds",
         "_missing",
         "counts",
         "examples",
         "first",
         "is_quoted",
         "n",
+        "offsets",
+        "orders",
         "padded",
         "point",
         "quoted_words",
@@ -66,8 +75,10 @@ class ColumnScan:
 
     def __init__(self, budget: Budget, missing: frozenset[str] | None) -> None:
         self._budget, self._missing = budget, missing
+        self._kinds: dict[str, int] = {}
+        """Kinds of the cells in `values`."""
         self.n = 0
-        self.counts = [0] * 9
+        self.counts = [0] * 10
         self.first: str = ""
         self.examples: dict[int, list[tuple[int, str]]] | None = None
         """First cells of a kind, with their lines."""
@@ -82,14 +93,24 @@ class ColumnScan:
         """The first number with a point that is no mark of thousands, with its line."""
         self.padded: tuple[int, str] | None = None
         self.too_large: tuple[int, str] | None = None
+        self.orders = dates.ORDERS
+        """Orders that all dates so far allow."""
+        self.offsets: set[bool] | None = None
+        """Whether dates have a time with an offset from UTC."""
         self.steps: float | None = None
-        """The last value, if the values so far are steps of one from 0 or 1."""
+        """The last value, if the values so far are steps of one from a whole number."""
 
     def add(self, column: Sequence[str], lines: Sequence[int]) -> None:
         """Count the cells of the next rows."""
         self.n += len(column)
-        if not self._add_numbers(column, lines):
-            self._add_cells(column, lines)
+        if self._add_numbers(column, lines):
+            return
+        if self._missing is None and not cells.MISSING_WORDS.isdisjoint(column):
+            is_word = [cell in cells.MISSING_WORDS for cell in column]
+            others = list(map(not_, is_word))
+            if self._add_numbers(list(compress(column, others)), list(compress(lines, others))):
+                column, lines = list(compress(column, is_word)), list(compress(lines, is_word))
+        self._add_cells(column, lines)
 
     def _add_numbers(self, column: Sequence[str], lines: Sequence[int]) -> bool:
         """Count the cells if all are numbers or empty; this is fast."""
@@ -109,7 +130,7 @@ class ColumnScan:
         self.counts[EMPTY] += len(column) - len(filled)
         self.counts[NUMBER] += len(filled)
         self.first = self.first or filled[0]
-        if self.point is None and "." in joined:
+        if self.point is None and _POINT.search(joined):
             self._find_point(column, lines)
         if self.padded is None and _may_be_padded(joined) and _PADDED.search(joined):
             at = next((i for i, cell in enumerate(column) if _PADDED_CELL.fullmatch(cell)), None)
@@ -124,7 +145,7 @@ class ColumnScan:
                 return
 
     def _count_steps(self, numbers: list[float], is_full: bool) -> None:
-        start = self.counts[NUMBER] == len(numbers) and self.n == len(numbers) and numbers[0] in (0.0, 1.0)
+        start = self.counts[NUMBER] == len(numbers) and self.n == len(numbers) and numbers[0].is_integer()
         begin = numbers[0] if start else None if self.steps is None else self.steps + 1
         is_step = is_full and begin is not None and numbers[0] == begin and numbers[-1] == begin + len(numbers) - 1
         if is_step and all(value == begin + i for i, value in enumerate(numbers)):  # type: ignore[operator]
@@ -134,7 +155,13 @@ class ColumnScan:
 
     def _add_cells(self, column: Sequence[str], lines: Sequence[int]) -> None:
         self.steps = None
+        kinds = self._kinds
+        first = dict(zip(reversed(column), reversed(lines), strict=True))
         for cell, count in Counter(column).items():
+            if (known := kinds.get(cell)) is not None:
+                self.counts[known] += count
+                self.values[cell] += count  # type: ignore[index]  # it is stored with the kind
+                continue
             kind, text = self._kind(cell)
             self.counts[kind] += count
             if kind == EMPTY:
@@ -146,10 +173,10 @@ class ColumnScan:
             elif not self.first:
                 self.first = cell[:MAX_CHARACTERS]
             if kind != NUMBER:
-                self._store(cell, count)
-            elif self.point is None and "." in cell:
-                self._find_point([cell], [lines[column.index(cell)]])
-            self._note(kind, cell, text, column, lines)
+                self._store(cell, count, kind)
+            elif self.point is None and _POINT.search(cell):
+                self._find_point([cell], [first[cell]])
+            self._note(kind, cell, text, first[cell])
 
     def _kind(self, cell: str) -> tuple[int, str]:
         text = cell.strip()
@@ -172,32 +199,35 @@ class ColumnScan:
                 return INFINITE, text
             if cells.styled(text) is not None:
                 return STYLED, text
+            if text[0] in _DIGITS and (orders := dates.orders_of(text)):
+                self.orders &= orders
+                self.offsets = {dates.has_offset(text), *(self.offsets or ())}
+                return DATE, text
         return OTHER, text
 
-    def _store(self, cell: str, count: int) -> None:
+    def _store(self, cell: str, count: int, kind: int) -> None:
         if self.values is None:
             self.values = Seen()
         values = self.values
-        if cell in values:
-            values[cell] += count
-        elif len(values) < MAX_VALUES and self._budget.left > 0 and len(cell) <= MAX_CHARACTERS:
+        if len(values) < MAX_VALUES and self._budget.left > 0 and len(cell) <= MAX_CHARACTERS:
             values[cell] = count
+            self._kinds[cell] = kind
             self._budget.left -= 1
         else:
             values.more = True
 
-    def _note(self, kind: int, cell: str, text: str, column: Sequence[str], lines: Sequence[int]) -> None:
+    def _note(self, kind: int, cell: str, text: str, line: int) -> None:
         """Store the first cells of each kind with their lines."""
         if kind == NUMBER:
             if self.padded is None and cells.ZERO_PADDED.fullmatch(text):
-                self.padded = lines[column.index(cell)], cell
+                self.padded = line, cell
             if self.too_large is None and not abs(float(text)) <= MAX_MAGNITUDE:
-                self.too_large = lines[column.index(cell)], cell[:MAX_CHARACTERS]
+                self.too_large = line, cell[:MAX_CHARACTERS]
         if self.examples is None:
             self.examples = {}
         noted = self.examples.setdefault(kind, [])
         if len(noted) < EXAMPLES and all(seen != cell for _, seen in noted):
-            noted.append((lines[column.index(cell)], cell[:MAX_CHARACTERS]))
+            noted.append((line, cell[:MAX_CHARACTERS]))
 
     def examples_of(self, *kinds: int) -> list[tuple[int, str]]:
         """Return the first cells of these kinds, with their lines."""

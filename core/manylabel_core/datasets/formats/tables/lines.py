@@ -17,6 +17,7 @@ from manylabel_core.datasets.limits import BadDataset, shown
 DELIMITERS = ",;\t|"
 _DECLARED = re.compile(r'"?sep=(.|\\t)"?', re.IGNORECASE)
 _QUOTES = re.compile(r'"[^"]*"')
+_CURLY = re.compile("[\u201c\u201d\u201e]")
 
 
 class Row(NamedTuple):
@@ -26,6 +27,9 @@ class Row(NamedTuple):
     line: int
     cells: list[str]
     texts: list[str]
+
+
+_NO_ROW = Row(0, 0, [], [])
 
 
 class Shape(NamedTuple):
@@ -43,6 +47,8 @@ class Shape(NamedTuple):
     """Number of first lines that are no rows."""
     unnamed: tuple[int, ...]
     """Columns without a name, which are called by their number."""
+    header: tuple[str, ...]
+    """The first line, as it is."""
 
 
 class _Lines:
@@ -116,12 +122,16 @@ def shape_of(
     if header.lstrip()[:9].lower() in ("<!doctype", "<html><he") or header.lstrip()[:5].lower() in ("<html", "<?xml"):
         raise BadDataset("this is a web page or XML, not a table", line=number)
     second = next(((number, text) for number, text in lines if text.strip()), None)
+    if not names and second is not None and header.lstrip()[:1] == "#" and not _has_as_many(header, second[1]):
+        raise BadDataset("the first line is a comment: remove the lines before the names of the columns", line=number)
     delimiter = delimiter or _delimiter_of(header, preferred, None if second is None else second[1])
     unquoted = _QUOTES.sub("", header)
     spaced = delimiter != " " and 0 < unquoted.count(delimiter) == unquoted.count(f"{delimiter} ")
     rest = chain([first], [] if second is None else [second], lines)
     rows = rows_of(rest, delimiter, spaced or delimiter == " ")
-    found = () if names else tuple(name.strip() for name in next(rows).cells)
+    found = () if names else tuple(name.strip() for name in next(rows, _NO_ROW).cells)
+    if not found and not names:
+        raise BadDataset("the first line must have the names of the columns", line=number)
     row = next(rows, None)
     given = names or found
     extra = 0 if row is None else len(row.cells) - len(given)
@@ -139,6 +149,7 @@ def shape_of(
         trails,
         n_skipped,
         tuple(place for place, name in enumerate(given) if not name),
+        given,
     )
 
 
@@ -154,17 +165,31 @@ def table_rows(file: Source, shape: Shape) -> Iterator[Row]:
     n = len(shape.names)
     for row in rows:
         found = row.cells
-        if shape.unnamed_first and len(found) == n + 1:
+        if shape.unnamed_first:
+            if len(found) != n + 1:
+                curly = "; quotes must be straight" if _CURLY.search("".join(row.texts)) else ""
+                detail = f"{len(found):,} values, but the first row has {n + 1:,}, for {n:,} columns{curly}"
+                raise BadDataset(detail, line=row.first)
             row = row._replace(cells=found[1:])
         elif shape.trails and len(found) == n + 1 and not found[-1].strip():
             row = row._replace(cells=found[:-1])
         elif len(found) != n:
-            raise BadDataset(_other_length(found, n, shape.delimiter), line=row.first)
+            raise BadDataset(_other_length(row, n, shape.delimiter), line=row.first)
+        if n > 1 and shape.has_header and tuple(map(str.strip, row.cells)) == shape.header:
+            detail = "repeats the names of the columns: were files joined? Remove the line"
+            raise BadDataset(detail, line=row.first)
         yield row
 
 
-def _other_length(found: list[str], n: int, delimiter: str) -> str:
-    detail = f"{len(found):,} values for {n:,} columns"
+def _other_length(row: Row, n: int, delimiter: str) -> str:
+    found, text = row.cells, "".join(row.texts)
+    detail = f"{len(found):,} value{'s' if len(found) > 1 else ''} for {n:,} columns"
+    if _CURLY.search(text):
+        return f"{detail}: quotes must be straight"
+    if text.startswith("#"):
+        return f"{detail}: remove comments"
+    if len(found) == 1 and n > 2:
+        return f"{detail}: remove lines that are no rows, such as a source or a comment"
     if len(found) > n:
         mark = "; a decimal comma needs another separator of cells" if delimiter == "," else ""
         return f"{detail}: put a cell with {_NAMED.get(delimiter, delimiter)} in quotes{mark}"
@@ -172,6 +197,12 @@ def _other_length(found: list[str], n: int, delimiter: str) -> str:
 
 
 _NAMED = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar", " ": "a space"}
+
+
+def _has_as_many(header: str, second: str) -> bool:
+    """Return whether a line has as many cells as the next one."""
+    mark = max(DELIMITERS, key=second.count)
+    return header.count(mark) >= second.count(mark)
 
 
 def _may_be_row_name(row: Row | None) -> bool:

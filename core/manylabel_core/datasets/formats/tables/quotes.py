@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 
 from manylabel_core.datasets.formats import cells
@@ -30,7 +29,7 @@ class OpenQuotes:
         for offset, text in enumerate(inner, row.first + 1):
             if len(text) > MAX_CHARACTERS:
                 continue
-            found = next(csv.reader([text.replace('"', "")], delimiter=self._delimiter), [])
+            found = text.replace('"', "").split(self._delimiter)
             if len(found) == self._n_columns:
                 self._found.append((row.first, row.line, offset, found))
                 return

@@ -39,6 +39,10 @@ from manylabel_core.datasets.report import (
 )
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
+TOTALS = frozenset(
+    {"total", "totals", "grand total", "sum", "average", "mean", "summe", "gesamt", "mittelwert", "totale"}
+)
+"""First cells of a last row that sums up the others, in lower case."""
 CHUNK_ROWS = 256
 CHUNK_CHARACTERS = 2**20
 """Maximum rows and characters of a part of the first reading, after which its columns are counted."""
@@ -67,7 +71,8 @@ def read_csv(
     Parameters
     ----------
     source : path or binary stream
-    label_columns, tags, separator, ignore, text, weight, number, category, names, decimal, missing, empty
+    label_columns, tags, separator, ignore, text, weight, number, category, names, decimal, missing, empty,
+    encoding
         See `RowParts`. Labels of `tags` are numbered in order of appearance. Weights are above 0 and at most 1,000;
         none may be empty.
     delimiter : str, optional
@@ -150,7 +155,7 @@ class Table:
     ) -> None:
         self.parts, self._source, self._limits = parts, source, limits
         self._start = 0 if isinstance(source, (str, PathLike)) else source.tell()
-        with opened_text(source, limits.bytes) as file:
+        with opened_text(source, limits.bytes, parts.encoding) as file:
             self._shape = shape_of(file, delimiter, preferred, tuple(parts.names))
         self._roles = Roles(self._shape, parts, limits)
         self._scan()
@@ -168,12 +173,12 @@ class Table:
     @property
     def is_numeric(self) -> bool:
         """Return whether all features are numbers or truth values."""
-        return self.parts.text is None and all(column.kind in ("number", "flag") for column in self.columns)
+        return self.parts.text is None and all(column.is_number for column in self.columns)
 
     def _opened_rows(self) -> Iterator[Row]:
         if not isinstance(self._source, (str, PathLike)):
             self._source.seek(self._start)
-        with opened_text(self._source, self._limits.bytes) as file:
+        with opened_text(self._source, self._limits.bytes, self.parts.encoding) as file:
             yield from table_rows(file, self._shape)
 
     def _scan(self) -> None:
@@ -186,6 +191,7 @@ class Table:
         self._marks = LabelMarks(roles.labels, self._missing_labels, self.parts.empty == "none")
         quotes = OpenQuotes(self._shape.delimiter, len(names))
         chunk: list[Row] = []
+        row = None
         n_characters = self._n_rows = self._n_empty = 0
         for row in self._opened_rows():
             if not any(map(str.strip, row.cells)):
@@ -226,6 +232,8 @@ class Table:
             self._label_cells = separated("") if is_number else cells_of(counts, self.parts.separator, name)
         self._decimal = chooser.decimal
         self._warnings = [*self._warnings_of_shape(), *chooser.warnings]
+        if row is not None and next(filter(None, map(str.strip, row.cells)), "").rstrip(":").lower() in TOTALS:
+            self._warnings.append(f"the last row (line {row.line}) seems to be a total: remove it")
 
     def _count(self, chunk: list[Row], scans: dict[int, ColumnScan], lists: LabelLists) -> None:
         if not chunk:
@@ -394,7 +402,8 @@ class Table:
             return
         n_rows = self._n_rows - n_unlabelled
         if n_unlabelled:
-            yield f"{n_unlabelled:,} rows have no known labels (empty cells); they can also mean that there is no label"
+            rows = "1 row has" if n_unlabelled == 1 else f"{n_unlabelled:,} rows have"
+            yield f"{rows} no known labels (empty cells); they can also mean that there is no label"
         if self._lists.more:
             yield f"there are more than {len(self._lists.counts):,} different lists of labels: not all are counted"
         yield from label_warnings(counts, n_rows)

@@ -36,7 +36,7 @@ export function ofModel(name, ...parts) {
  *
  * @param {string} method of HTTP.
  * @param {string} path as `v1/models`, relative to where the server answers.
- * @param {Object} [options] `body` (sent as JSON; a string with its own Content-Type in `headers` as it is), `query`,
+ * @param {Object} [options] `body` (sent as JSON; a string or a file with its own Content-Type in `headers` as it is), `query`,
  *   `headers`, `signal`; `quiet`: do not ask for a key.
  * @returns {Promise<any>} the parsed response; null if it is empty; text where it is not JSON.
  * @throws {Problem} the error of the server; after 401 the page asks for a key and retries.
@@ -53,18 +53,18 @@ export async function call(method, path, { body, query, headers, signal, quiet =
 }
 
 async function send(method, url, used, body, headers, signal) {
-  const isText = typeof body === 'string';
+  const isRaw = typeof body === 'string' || body instanceof Blob;
   try {
     const answer = await fetch(url, {
       method,
       signal,
       cache: 'no-store',
       headers: {
-        ...(body === undefined || isText ? {} : { 'Content-Type': 'application/json' }),
+        ...(body === undefined || isRaw ? {} : { 'Content-Type': 'application/json' }),
         ...(used ? { Authorization: `Bearer ${used}` } : {}),
         ...headers,
       },
-      body: body === undefined || isText ? body : JSON.stringify(body),
+      body: body === undefined || isRaw ? body : JSON.stringify(body),
     });
     if (answer.status === 502 || answer.status === 504) lose();
     return answer;

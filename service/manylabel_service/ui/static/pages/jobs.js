@@ -1,4 +1,4 @@
-/** All jobs: what they train, their progress, and their results. */
+/** All jobs: what they train, their progress, and their results; and the datasets. */
 
 import '../parts/table.js';
 import { call } from '../core/api.js';
@@ -53,14 +53,24 @@ export async function render(parameters, { signal }) {
     return '';
   }
 
-  return section('Training jobs', { signal, help: 'A job fits a model to many examples at once, in as many passes as needed; its result is a version of a trained model.' }, async (body) => {
+  return [section('Training jobs', { signal, help: 'A job fits a model to many examples at once, in as many passes as needed; its result is a version of a trained model.' }, async (body) => {
     await look();
     replace(body,
       h('p', { class: 'row' }, h('a', { class: 'button primary', href: '#/jobs/new' }, 'Order a job'),
         h('label', { for: 'state' }, 'Show those'), state),
       said, none, table);
     repeat(LOOK_MS, () => look().catch(() => null), signal);
-  });
+  }), section('Datasets', { signal, help: 'Uploaded files. Each shows what was understood of it: kinds of columns, missing cells, labels, and the first rows.' }, async (body) => {
+    const { datasets } = await call('GET', 'v1/datasets', { signal });
+    const all = h('ml-table', { caption: 'Datasets' });
+    all.set([
+      { key: 'name', title: 'Dataset', format: (name) => link(route('datasets', name), name) },
+      { key: 'format', title: 'Format' },
+      ...['rows', 'features', 'labels'].map((key) => ({ key, title: `${key[0].toUpperCase()}${key.slice(1)}`, numeric: true, format: (n) => n.toLocaleString('en') })),
+      { key: 'created', title: 'Uploaded', format: (time) => clock(time) },
+    ], datasets, { sort: 'name', empty: 'No dataset yet.' });
+    replace(body, h('p', {}, h('a', { class: 'button', href: '#/datasets/new' }, 'Upload a dataset')), all);
+  })];
 }
 
 function howFar({ state, progress, result, error, started, ended }) {

@@ -6,6 +6,7 @@ import { bytes, count, short, value } from '../core/format.js';
 import { facts } from '../core/section.js';
 import { curves } from './model/curves.js';
 import { detail } from './model/detail.js';
+import { fields } from './model/fields.js';
 import { feed } from './model/feed.js';
 import { followers } from './model/followers.js';
 import { labels } from './model/labels.js';
@@ -39,6 +40,7 @@ export async function render({ name }, { signal }) {
     !trained && followers(live),
     labels(live),
     seen(live),
+    !trained && fields(live),
     !trained && reliability(live),
     !trained && promise(live),
     h('div', { class: 'grid' }, feed(live), trained ? null : snapshots(live)),

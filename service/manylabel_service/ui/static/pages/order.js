@@ -11,13 +11,15 @@ export function title() {
 }
 
 export async function render(parameters, { signal }) {
-  const wanted = new URLSearchParams(location.hash.split('?')[1] ?? '').get('model');
+  const asked = new URLSearchParams(location.hash.split('?')[1] ?? '');
+  const wanted = asked.get('model');
   const [{ trainers }, { models }, datasets] = await Promise.all([
     call('GET', 'v1/trainers', { signal }), call('GET', 'v1/models', { signal }),
     call('GET', 'v1/datasets', { signal }).then((found) => found.datasets.map(({ name }) => name)),
   ]);
   const online = models.filter(({ algorithm }) => algorithm !== 'trained');
-  const from = online.find(({ name }) => name === wanted) ?? (datasets.length === 0 && online.length === 1 ? online[0] : null);
+  const dataset = datasets.find((name) => name === asked.get('dataset'));
+  const from = dataset ? null : online.find(({ name }) => name === wanted) ?? (datasets.length === 0 && online.length === 1 ? online[0] : null);
 
   const params = h('div', {});
   const hint = h('p', { class: 'quiet' });
@@ -35,7 +37,7 @@ export async function render(parameters, { signal }) {
     replace(hint, `${chosen.title} Learns from ${chosen.needs}.`);
     forms = {
       params: { ...schemaForm(chosen.params), at: '/params' },
-      data: dataFields({ datasets, online, from, unlabelled: /data\.unlabelled/.test(chosen.needs) }),
+      data: dataFields({ datasets, dataset, online, from, unlabelled: /data\.unlabelled/.test(chosen.needs) }),
       search: searchFields(chosen),
     };
     replace(params, forms.params.element);

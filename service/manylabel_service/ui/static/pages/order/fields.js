@@ -20,13 +20,13 @@ function formAt(at, schema, options) {
 
 function ofDataset(datasets) {
   return {
-    dataset: { type: 'string', enum: datasets, description: 'A dataset uploaded with manylabel datasets add, or POST /v1/datasets.' },
+    dataset: { type: 'string', enum: datasets, description: 'An uploaded dataset.' },
     split: { anyOf: [{ type: 'string' }, { type: 'null' }], default: null, description: 'One of its splits, or all. Null: train, if it has train and test, else all rows.' },
   };
 }
 
 /** Return the fields of `data`. */
-export function dataFields({ datasets, online, from, unlabelled }) {
+export function dataFields({ datasets, dataset, online, from, unlabelled }) {
   const last = Math.max(1, Math.min(from?.updates ?? 10_000, MOST_EXAMPLES));
   const stream = formAt('/data', {
     required: ['stream', 'last'],
@@ -42,7 +42,7 @@ export function dataFields({ datasets, online, from, unlabelled }) {
       ...ofDataset(datasets),
       ...(unlabelled ? { unlabelled: { type: 'object', description: 'Additional rows, whose labels are ignored.', properties: ofDataset(datasets) } } : {}),
     },
-  });
+  }, { value: dataset ? { dataset } : {} });
   return choice('Examples', [['the stream of a model', stream], ['a dataset', rows]], from || datasets.length === 0 ? 0 : 1);
 }
 
