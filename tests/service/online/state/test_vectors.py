@@ -154,7 +154,7 @@ def test_ten_examples_of_the_same_request_settle_a_number(first: Features) -> No
 
 @for_each("between", [named(v=1), named(**{"v=word": 1}), with_vectors(v=[1, 2])])
 def test_an_update_is_checked_again_if_the_field_was_settled_meanwhile(between: Features) -> None:
-    """Whoever checked it first, every replica must reject it."""
+    """Every replica must reject it, whatever the server knew that checked it first."""
     model = new_model()
     for _ in range(9):
         learn(model, (between, ["p"]))
