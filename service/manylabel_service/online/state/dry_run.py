@@ -41,7 +41,7 @@ class SizeDelta(NamedTuple):
 class Checked(NamedTuple):
     """Result of a dry run: the layout of the features after an update, and its growth.
 
-    `settled` is true if the number fields were the same before each example, and the lengths of all vectors settled.
+    `settled` is true if the same numbers were optional before each example, and the lengths of all vectors settled.
     """
 
     layout: Layout
@@ -193,9 +193,10 @@ class DryRun:
 
     def _learn(self, layout: Layout, x: Features) -> None:
         """Count an example, with the layout after it."""
-        self._settled = self._settled and not (
-            layout.numbers != self.layout.numbers or (x.vectors and self.layout.has_unsettled(x))
-        )
+        before, after = self.layout.numbers, layout.numbers
+        same = before is after or not after.of_records
+        same = same or (before.of_records and before.always == after.always)
+        self._settled = self._settled and same and not (x.vectors and self.layout.has_unsettled(x))
         self.layout = layout
         self.n_examples += 1
 

@@ -134,7 +134,7 @@ class Layout:
     def has_unsettled(self, x: Features) -> bool:
         """Return whether an example has a vector whose length is not settled."""
         blocks = dict(zip(self.vectors, self.n_vectors, strict=True))
-        return any(blocks.get((name, len(v)), 0) < SETTLED for name, v in (x.vectors or {}).items())
+        return any(len(v) and blocks.get((name, len(v)), 0) < SETTLED for name, v in (x.vectors or {}).items())
 
     def brings_vectors(self, x: Features) -> bool:
         """Return whether an example has the first vector of a field, or the first of its length."""
