@@ -52,7 +52,9 @@ class Checked(NamedTuple):
 
     def still_valid(self, model: OnlineModel) -> bool:
         """Return whether the update stays valid without another check, whatever the model learns in the meantime."""
-        if not self.settled or self.layout != model.features.layout or self.known is not model.features.names:
+        if not (self.settled and self.layout.agrees_with(model.features.layout)):
+            return False
+        if self.known is not model.features.names:
             return False
         if self.relabels != model.relabels:
             return False

@@ -131,6 +131,15 @@ class Layout:
             return f"must have {known} numbers, as in the examples before; has {length:,}"
         return None
 
+    def agrees_with(self, other: "Layout") -> bool:
+        """Return whether two layouts differ at most in how many examples had a number or a vector."""
+        if self == other:
+            return True
+        own, numbers = self.numbers, other.numbers
+        same = own.always == numbers.always and own.of_records == numbers.of_records
+        same = same and (own.seen is None) == (numbers.seen is None)
+        return same and replace(self, numbers=numbers, n_vectors=other.n_vectors) == other
+
     def has_unsettled(self, x: Features) -> bool:
         """Return whether an example has a vector whose length is not settled."""
         blocks = dict(zip(self.vectors, self.n_vectors, strict=True))
