@@ -132,12 +132,15 @@ class Layout:
         return None
 
     def agrees_with(self, other: "Layout") -> bool:
-        """Return whether two layouts differ at most in how many examples had a number or a vector."""
+        """Return whether two layouts differ at most in the counts of numbers, and of vectors that stay unsettled."""
         if self == other:
             return True
         own, numbers = self.numbers, other.numbers
         same = own.always == numbers.always and own.of_records == numbers.of_records
         same = same and (own.seen is None) == (numbers.seen is None)
+        same = same and all(
+            (a >= SETTLED) == (b >= SETTLED) for a, b in zip(self.n_vectors, other.n_vectors, strict=False)
+        )
         return same and replace(self, numbers=numbers, n_vectors=other.n_vectors) == other
 
     def has_unsettled(self, x: Features) -> bool:

@@ -168,6 +168,24 @@ def test_an_update_is_checked_again_if_the_field_was_settled_meanwhile(between: 
     assert isinstance(outcome.answer, InvalidExample)
 
 
+def test_an_update_is_checked_again_after_a_rollback_to_before_its_vectors() -> None:
+    model = new_model()
+    for _ in range(9):
+        learn(model, (named(v=1), ["p"]))
+    learn(model, (with_vectors(v=[42]), ["p"]))
+    states = {model.position: model.to_bytes()}
+    for _ in range(9):
+        learn(model, (with_vectors(v=[42]), ["p"]))
+    update = Update((Example(with_vectors(v=[42]), Labels.all_of(["p"])),), "log")
+    dry_run = DryRun(model)
+    dry_run.add(update.examples[0])
+    assert dry_run.checked.still_valid(model)
+    append(model, Rollback("10", "log"), states)
+    learn(model, (named(v=1), ["p"]))
+    (outcome,) = fold(model, [LogEntry("21", update, dry_run.checked)])
+    assert isinstance(outcome.answer, InvalidExample)
+
+
 def test_the_first_vectors_of_a_request_count_as_growth() -> None:
     model = new_model()
     dry_run = DryRun(model)
