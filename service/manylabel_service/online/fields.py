@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 
 
 class _Field:
-    """What the feature names say of a field."""
+    """Facts about a field from the feature names."""
 
     __slots__ = ("column", "first", "is_text", "n_categories", "n_numeric", "name", "number")
 

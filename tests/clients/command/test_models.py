@@ -28,6 +28,22 @@ def tags(client: Client, name: str) -> str:
     return name
 
 
+def test_show_lists_the_fields_with_warnings(manylabel: Command, client: Client, name: str) -> None:
+    model = client.create_model(name)
+    model.update_many([({"age": str(i), "size": i % 5, "Size": 1.5}, ["p"]) for i in range(40)])
+    status = model.status()
+    assert [(each.name, each.kind, each.count) for each in status.fields] == [  # type: ignore[union-attr]
+        ("age", "category", 40),
+        ("size", "number", 40),
+        ("Size", "number", 40),
+    ]
+    lines = [line.split() for line in manylabel("models", "show", name).checked().out.splitlines()]
+    assert ["age", "category", "0,", "1,", "2", "100", "%"] in lines
+    assert ["size", "number", "4", "100", "%"] in lines
+    assert ["Size:", "names", "differ", "only", "by", "case:", "size,", "Size"] in lines
+    assert any(line[:8] == ["age:", "40", "values", "that", "are", "all", "numbers:", "send"] for line in lines)
+
+
 def test_a_model_is_created_shown_listed_and_deleted(manylabel: Command, client: Client, name: str) -> None:
     made = manylabel(
         "models", "create", name, "--algorithm", "salt", "--param", "eta=0.25", "--param", "passes=3",

@@ -74,7 +74,7 @@ class ModelStatus(ModelSummary):
     """Number of times that features and labels were ignored because of limits."""
     unseen_words: float | None = field(default=None, kw_only=True)
     """Share of the words in examples 1,001 to 3,000 that no earlier example had; None if unknown."""
-    fields: Sequence[FieldOfModel] = field(default=(), kw_only=True)
+    fields: list[FieldOfModel] = field(default_factory=list, kw_only=True)
     """The 100 fields of records that most examples have; empty in a list of models."""
     n_fields: int = field(default=0, kw_only=True)
     """Number of all fields."""

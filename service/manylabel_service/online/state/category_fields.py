@@ -53,7 +53,7 @@ class CategoryFields:
                 self._unsettled[name] = field
 
     def is_settled(self, field: str) -> bool:
-        """Return whether so many examples had categories in this field that they are no mistake."""
+        """Return whether at least `SETTLED` examples had categories in this field."""
         return self.seen is not None and self.seen.get(field, 0) >= SETTLED
 
     def roll_back(self, target: "CategoryFields", names: Vocabulary) -> None:

@@ -41,7 +41,7 @@ class SizeDelta(NamedTuple):
 class Checked(NamedTuple):
     """Result of a dry run: the layout of the features after an update, and its growth.
 
-    `settled` is true if the number fields were the same before each example, and the lengths of all vectors settled.
+    `settled` is true if the same numbers were optional before each example, and the lengths of all vectors settled.
     """
 
     layout: Layout
@@ -52,7 +52,9 @@ class Checked(NamedTuple):
 
     def still_valid(self, model: OnlineModel) -> bool:
         """Return whether the update stays valid without another check, whatever the model learns in the meantime."""
-        if not self.settled or self.layout != model.features.layout or self.known is not model.features.names:
+        if not (self.settled and self.layout.agrees_with(model.features.layout)):
+            return False
+        if self.known is not model.features.names:
             return False
         if self.relabels != model.relabels:
             return False
@@ -193,9 +195,10 @@ class DryRun:
 
     def _learn(self, layout: Layout, x: Features) -> None:
         """Count an example, with the layout after it."""
-        self._settled = self._settled and not (
-            layout.numbers != self.layout.numbers or (x.vectors and self.layout.has_unsettled(x))
-        )
+        before, after = self.layout.numbers, layout.numbers
+        same = before is after or not after.of_records
+        same = same or (before.of_records and before.always == after.always)
+        self._settled = self._settled and same and not (x.vectors and self.layout.has_unsettled(x))
         self.layout = layout
         self.n_examples += 1
 

@@ -131,10 +131,22 @@ class Layout:
             return f"must have {known} numbers, as in the examples before; has {length:,}"
         return None
 
+    def agrees_with(self, other: "Layout") -> bool:
+        """Return whether two layouts differ at most in the counts of numbers, and of vectors that stay unsettled."""
+        if self == other:
+            return True
+        own, numbers = self.numbers, other.numbers
+        same = own.always == numbers.always and own.of_records == numbers.of_records
+        same = same and (own.seen is None) == (numbers.seen is None)
+        same = same and all(
+            (a >= SETTLED) == (b >= SETTLED) for a, b in zip(self.n_vectors, other.n_vectors, strict=False)
+        )
+        return same and replace(self, numbers=numbers, n_vectors=other.n_vectors) == other
+
     def has_unsettled(self, x: Features) -> bool:
         """Return whether an example has a vector whose length is not settled."""
         blocks = dict(zip(self.vectors, self.n_vectors, strict=True))
-        return any(blocks.get((name, len(v)), 0) < SETTLED for name, v in (x.vectors or {}).items())
+        return any(len(v) and blocks.get((name, len(v)), 0) < SETTLED for name, v in (x.vectors or {}).items())
 
     def brings_vectors(self, x: Features) -> bool:
         """Return whether an example has the first vector of a field, or the first of its length."""

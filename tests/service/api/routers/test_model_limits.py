@@ -71,6 +71,7 @@ def test_limits_are_shown(client: TestClient) -> None:
     assert one["limits"] == {"features": {"most": 2, "policy": "reject"}, "labels": None}
     assert none["limits"] is None
     assert neither["limits"] == {"features": None, "labels": None}
+    assert (both.pop("fields"), both.pop("n_fields")) == ([], 0)
     assert both in client.get("/v1/models").json()["models"]
 
 

@@ -27,6 +27,8 @@ def test_a_model_is_created_shown_and_deleted(client: TestClient) -> None:
     client.post("/v1/models/tags/update", json={"x": {"a": 1, "b": 1}, "y": ["p", "q", "r"]}).raise_for_status()
     status = client.get("/v1/models/tags").json()
     assert (status["updates"], status["labels"], status["features"]) == (1, 3, 2)
+    assert [field["name"] for field in status.pop("fields")] == ["a", "b"]
+    assert status.pop("n_fields") == 2
     assert status in client.get("/v1/models").json()["models"]
     measured = client.get("/v1/models/tags/metrics")
     assert measured.json() == {
