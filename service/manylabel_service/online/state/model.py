@@ -320,6 +320,7 @@ class OnlineModel:
         if has_features:
             target.learner.pipeline.grow_vectors(self.features.layout.vector_lengths)
         self.learner, self.prequential = target.learner, target.prequential
+        self.hide()
         if self.titles is not None:
             self.titles.give_all(self.details.by_column(), len(self.labels))
             self.give_titles(len(self.features.names))
@@ -377,6 +378,7 @@ class OnlineModel:
         self._check_ungrouped(label, self._live_column(label))
         self.retired.add(label)
         self.paused.discard(label)
+        self.hide()
         self.relabels += 1
 
     def pause(self, label: str, paused: bool) -> None:
@@ -386,6 +388,7 @@ class OnlineModel:
             self.paused.add(label)
         else:
             self.paused.discard(label)
+        self.hide()
         self.groups.build(self.labels.names, self.paused)
 
     def _check_ungrouped(self, label: str, column: int) -> None:
@@ -475,6 +478,10 @@ class OnlineModel:
     def hidden_columns(self) -> list[int]:
         """Ascending columns of retired and paused labels."""
         return self._columns(self.hidden)
+
+    def hide(self) -> None:
+        """Leave retired and paused labels out of the mean over labels, after a change of either."""
+        self.prequential.hidden = self.hidden_columns
 
     def _columns(self, labels: Collection[str]) -> list[int]:
         return sorted(self.labels.lookup(labels))
@@ -646,6 +653,7 @@ class OnlineModel:
         if model.promises.promise is not None and not model.learner.calibrate:
             raise ValueError("promise: the model has no probabilities")
         model.prequential.restore(_group("prequential", arrays))
+        model.hide()
         model.position = header["position"]
         if model.answers is not None:
             model.answers = ServedMetrics.from_array(arrays["answers"])
