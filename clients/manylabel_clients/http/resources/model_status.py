@@ -58,6 +58,8 @@ class ModelStatus(ModelSummary):
     """Number of times that features and labels were ignored because of limits."""
     unseen_words: float | None = field(default=None, kw_only=True)
     """Share of the words in examples 1,001 to 3,000 that no earlier example had; None if unknown."""
+    alike_labels: Sequence[Sequence[str]] = field(default=(), kw_only=True)
+    """Groups of labels that differ only in case, spaces or Unicode form, of each the most frequent label first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -439,6 +439,9 @@ class ModelStatus(At, _Spec):
     unseen_words: float | None
     """Share of the words in examples 1,001 to 3,000 that did not occur before. Null before 1,000 words are counted, for
     a model with parts of words, and for `limits` that hash or ignore features."""
+    alike_labels: list[list[str]]
+    """Groups of labels that differ only in case, spaces or Unicode form, of each the most frequent label first; at most
+    100 groups of 100 labels."""
     metrics: BothMeasures
     loaded: Literal[True]
     """Whether the model is in the memory of this server."""

@@ -22,7 +22,11 @@ def test_a_renamed_label_keeps_what_was_learnt() -> None:
     before = model.predict([X])[0]
     measured = model.prequential.measures()
     outcome = append(model, Relabel("q", "r", "log"))
-    assert (outcome.label_changes, outcome.learnt, model.labels.names) == ((("r", "renamed", "q"),), 0, ("p", "r"))
+    assert (outcome.label_changes, outcome.learnt, model.labels.names) == (
+        (("r", "renamed", "q", None),),
+        0,
+        ("p", "r"),
+    )
     after = model.predict([X])[0]
     assert (after.labels, list(after.scores.values())) == (["p", "r"], list(before.scores.values()))
     assert model.prequential.measures() == measured
@@ -38,7 +42,7 @@ def test_a_merged_label_is_retired_and_its_names_stand_for_the_other() -> None:
     append(model, Relabel("q", "r", "log"))
     outcome = append(model, Relabel("r", "p", "log", merges=True))
     assert (outcome.label_changes, model.retired, model.predict([X])[0].labels) == (
-        (("p", "merged", "r"),),
+        (("p", "merged", "r", None),),
         {"r"},
         ["p"],
     )
