@@ -21,6 +21,7 @@ from manylabel_clients.export.predictor import (
     WAITS,
 )
 from manylabel_core.records.number_fields import MAX_NUMBER_FIELDS, NumberFields, given_names
+from manylabel_core.records.tokeniser import emoji_pattern
 from manylabel_extras import require
 
 require(__name__, "onnx")
@@ -29,8 +30,6 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 OPSETS = {"": 20, "ai.onnx.ml": 4, "com.microsoft": 1}
 IR_VERSION = 10
-WORD = r"[\p{L}\p{N}_]+(?:\p{M}+[\p{L}\p{N}_]*)*"
-"""Word of the tokeniser of records, as a RE2 pattern."""
 NONE = "\x01"
 """Text appended to the others so that there is at least one; its token is omitted."""
 
@@ -149,13 +148,22 @@ class _Graph:
         return self.node("Where", condition, a, b)
 
 
+def _word(min_length: int) -> str:
+    """Return a word of the tokeniser of records, as a RE2 pattern; emoji may be shorter than the minimum."""
+    words = [rf"[\p{{L}}\p{{N}}_][\p{{L}}\p{{N}}_\p{{M}}]{{{max(1, min_length - 1)},}}"]
+    words += [r"[a-z]\+\+"] * (min_length <= 3) + [r"[a-z][+#]\B"] * (min_length <= 2)
+    words += [r"[\p{L}\p{N}_]"] * (min_length == 1) + [emoji_pattern()]
+    return "|".join(words)
+
+
 def _tokens(graph: _Graph, min_length: int) -> tuple[str, str]:
     """Return the distinct tokens of texts, and their values: 1 + log of their counts."""
     lowered = graph.node("StringNormalizer", "texts", case_change_action="LOWER", locale="C.UTF-8")
     several = graph.node("Concat", lowered, graph.strings([NONE * 3 + "none"]), axis=0)
     fields = graph.node("Concat", "fields", graph.strings([NONE]), axis=0)
+    expression = _word(min_length)
     words = graph.node(
-        "Tokenizer", several, domain="com.microsoft", mark=0, mincharnum=min_length, pad_value="", tokenexp=WORD
+        "Tokenizer", several, domain="com.microsoft", mark=0, mincharnum=1, pad_value="", tokenexp=expression
     )
     column = graph.node("Reshape", graph.node("StringConcat", fields, graph.strings(["="])), graph.integers([-1, 1]))
     is_word = graph.node("Not", graph.node("Equal", words, graph.strings([""])))

@@ -32,7 +32,7 @@ if __name__ == "__main__":
 """
 _AS_MODULE = """
 class tokeniser:
-    words, VERSION = staticmethod(words), VERSION
+    words, is_emoji, VERSION = staticmethod(words), staticmethod(is_emoji), VERSION
 """
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any
 
+from manylabel_core.alike import AlikeNames
 from manylabel_core.datasets.limits import shown
 
 EXAMPLES = 10
@@ -77,6 +78,11 @@ def label_warnings(counts: Mapping[str, int], n_rows: int) -> Iterator[str]:
         yield f"label {shown(label)} is on every row ({count:,})"
     for label in islice((label for label, n in counts.items() if not n), EXAMPLES):
         yield f"label {shown(label)} is on no row"
+    alike = AlikeNames()
+    alike.add(counts)
+    for group in alike.groups()[:EXAMPLES]:
+        listed = ", ".join(f"{label!r} ({counts[label]:,})" for label in group[:EXAMPLES])
+        yield f"labels {listed} differ only in case, spaces or Unicode form"
     strange = [label for label in counts if _LIST_PART.search(label)]
     if strange:
         yield f"labels look like parts of a list, such as {shown(strange[0])}: state the separator"

@@ -621,21 +621,21 @@ def recent(totals, ring, basic):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def measure(counts, totals, sums, ring, basic):  # type: ignore[no-untyped-def]
+def measure(counts, totals, sums, ring, basic, hidden):  # type: ignore[no-untyped-def]
     """Return the metrics, shape (2, 2, N_MEASURES): model or baseline, part, metric; if `basic`, only the first
-    `N_BASIC` are valid.
+    `N_BASIC` are valid. `hidden` has ascending columns of the labels that do not count in macro F1.
     """
     measures = np.zeros((2, 2, N_MEASURES), np.float64)
     n_labels = totals[MODEL, LABELS]
     for of in range(2):
-        define(totals[of], sums[of], counts[of, ALL], n_labels, measures[of, ALL])
+        define(totals[of], sums[of], counts[of, ALL], n_labels, hidden, measures[of, ALL])
         window_totals, window_sums = recent(totals[of], ring[of], basic)
-        define(window_totals, window_sums, counts[of, RECENT], n_labels, measures[of, RECENT])
+        define(window_totals, window_sums, counts[of, RECENT], n_labels, hidden, measures[of, RECENT])
     return measures
 
 
 @compiled
-def define(totals, sums, counts, n_labels, measures):  # type: ignore[no-untyped-def]
+def define(totals, sums, counts, n_labels, hidden, measures):  # type: ignore[no-untyped-def]
     """Write the metrics of some examples from their totals."""
     weighed = totals[WEIGHED]
     if weighed == 0:
@@ -644,7 +644,7 @@ def define(totals, sums, counts, n_labels, measures):  # type: ignore[no-untyped
     precision, recall = sums[PRECISION] / examples, sums[RECALL] / examples
     measures[0], measures[1] = precision, recall
     measures[2] = ratio(2 * precision * recall, precision + recall)
-    measures[3], measures[4] = f1_scores(counts, n_labels)
+    measures[3], measures[4] = f1_scores(counts, n_labels, hidden)
     measures[5], measures[6] = sums[HAMMING] / examples, totals[ONE_ERRORS] / weighed
     measures[7], measures[8] = sums[RANKING] / examples, totals[EXACT] / weighed
     for at in range(len(DEPTHS)):
@@ -654,13 +654,16 @@ def define(totals, sums, counts, n_labels, measures):  # type: ignore[no-untyped
 
 
 @compiled
-def f1_scores(counts, n_labels):  # type: ignore[no-untyped-def]
-    """Return micro and macro F1 of the first `n_labels` labels."""
-    tp = wrong = 0
+def f1_scores(counts, n_labels, hidden):  # type: ignore[no-untyped-def]
+    """Return micro and macro F1 of the first `n_labels` labels; the mean of macro F1 is without the hidden ones."""
+    tp = wrong = n_hidden = 0
     total = 0.0
     for label in range(n_labels):
         hits, misses = counts[label, TP], counts[label, FP] + counts[label, FN]
         tp += hits
         wrong += misses
-        total += ratio(2 * hits, 2 * hits + misses)
-    return ratio(2 * tp, 2 * tp + wrong), ratio(total, np.float64(n_labels))
+        if n_hidden < len(hidden) and hidden[n_hidden] == label:
+            n_hidden += 1
+        else:
+            total += ratio(2 * hits, 2 * hits + misses)
+    return ratio(2 * tp, 2 * tp + wrong), ratio(total, np.float64(n_labels - n_hidden))

@@ -67,7 +67,7 @@ class Prequential:
 
     Only labels with known truth count; an example without such labels is not counted. A label that did not exist before
     the example counts as not predicted, and `one_error` and `ranking_loss` rank the labels that did exist. Macro F1 is
-    the mean over all labels that exist now. For 0/0 and ties see `manylabel_core.metrics`.
+    the mean over the labels that exist now, except the `hidden` ones. For 0/0 and ties see `manylabel_core.metrics`.
 
     Each metric has a `baseline`: the metric of predicting, for each example, the labels that were frequent before,
     regardless of its features. These are the labels more frequent than half of the best micro F1 that a constant set of
@@ -118,6 +118,20 @@ class Prequential:
         self._groups = np.zeros((_prequential.N_GROUPS, 3), dtype=np.int64)
         self._label_bins = np.zeros((0, *self._bins.shape), dtype=np.float64)
         self._history = History()
+        self._hidden: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+    @property
+    def hidden(self) -> list[int]:
+        """Columns of the labels that do not count in macro F1, ascending; they are not part of the state.
+
+        A change applies to the current metrics and to later points of the history.
+        """
+        found: list[int] = self._hidden.tolist()
+        return found
+
+    @hidden.setter
+    def hidden(self, columns: Iterable[int]) -> None:
+        self._hidden = np.array(sorted(columns), dtype=np.int64)
 
     @property
     def window(self) -> int:
@@ -302,7 +316,7 @@ class Prequential:
     def _measured(self, basic: bool = False) -> NDArray[np.float64]:
         """Return the current metrics in the format of `_prequential.measure`."""
         measured: NDArray[np.float64]
-        measured = _prequential.measure(self._counts, self._totals, self._sums, self._ring, basic)
+        measured = _prequential.measure(self._counts, self._totals, self._sums, self._ring, basic, self._hidden)
         return measured
 
     def _measured_basics(self) -> NDArray[np.float64]:

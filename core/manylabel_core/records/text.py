@@ -38,7 +38,7 @@ class TextSettings:
     stop_words : list of str, default=()
         Words omitted before runs of words are formed; they are tokenised like texts.
     min_length : int, default=2
-        Shorter words are omitted.
+        Shorter words are omitted, except emoji.
     tokeniser : int, default=1
         Version of the tokeniser, which defines words.
 
@@ -126,7 +126,11 @@ class TextReader:
         are too many.
         """
         least = self._min_length
-        words = [word for word in tokeniser.words(text) if len(word) >= least]
+        words = tokeniser.words(text)
+        if text.isascii():
+            words = [word for word in words if len(word) >= least]
+        else:
+            words = [word for word in words if len(word) >= least or tokeniser.is_emoji(word)]
         if self._stop_words:
             words = [word for word in words if word not in self._stop_words]
         if self._words_alone:

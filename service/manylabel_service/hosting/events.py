@@ -39,8 +39,8 @@ class Event:
 
     update    {"position", "updates", "examples"}
     drift     {"position", "updates", "label"}: before the update that it is part of; null for all labels together
-    label     {"position", "updates", "label", "change"}: new, before the update that it is part of; or described; or
-              renamed, merged, retired, paused or resumed, with its name "before"
+    label     {"position", "updates", "label", "change"}: new, before the update that it is part of, with a label that
+              it is "alike"; or described; or renamed, merged, retired, paused or resumed, with its name "before"
     rollback  {"position", "to", "updates"}
     promoted  {"position", "version", "previous"}: the version of a trained model that is served from here on
     not_promoted {"position", "version", "reason"}: a new version of a trained model that is not served

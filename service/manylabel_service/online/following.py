@@ -76,6 +76,7 @@ def _initial_state(spec: ModelSpec, state: OnlineModel) -> OnlineModel:
         detail = f"must be at least {len(state.labels)}, the number of labels of the model to follow"
         raise InvalidField(("limits", "labels", "most"), detail)
     model.labels, model.retired, model.paused, model.renamed = state.labels, state.retired, state.paused, state.renamed
+    model.hide()
     model.old_names, model.details, model.groups = state.old_names, state.details, state.groups
     model.take_requests(state)
     model.learner.pipeline.grow(0, len(model.labels))

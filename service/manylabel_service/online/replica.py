@@ -173,6 +173,7 @@ class Replica(HostedModel):
             "bytes": model.nbytes,
             "ignored": model.ignored,
             "unseen_words": model.words.share,
+            "alike_labels": model.alike_labels(),
             "metrics": self.measures(),
         }
 

@@ -283,6 +283,8 @@ def _messages(record: ModelMeta, events: Iterable[Event]) -> Iterator[Message]:
         data: dict[str, Any] = {"model": record.name, "position": position, "count": len(found)}
         if kind == "label":
             data["labels"] = [each["label"] for each in found[:MAX_NAMED]]
+            if alike := {each["label"]: each["alike"] for each in found[:MAX_NAMED] if "alike" in each}:
+                data["alike"] = alike
         else:
             data["alarms"] = [{"label": each["label"], "updates": each["updates"]} for each in found[:MAX_NAMED]]
         yield message_of(kind, data, record.incarnation, position)

@@ -305,6 +305,25 @@ def test_labels_are_renamed_merged_and_retired(manylabel: Command, client: Clien
     assert manylabel("models", "retire-label", tags, "music").status != 0
 
 
+def test_alike_labels_are_shown_and_merged(manylabel: Command, client: Client, tags: str) -> None:
+    for label in ("Pets", "pets\u00a0", "musi\u200bc"):
+        client.model(tags).update({"word=cat": 1}, [label])
+    shown = manylabel("models", "show", tags).checked().out
+    assert "labels 'pets', 'Pets', 'pets\\xa0' differ only in case, spaces or Unicode form" in shown
+    assert f"manylabel models merge-label {tags} --alike" in shown
+    merged = manylabel("models", "merge-label", tags, "--alike").checked().out.splitlines()
+    assert merged[0] == "'Pets' is merged into 'pets'"
+    assert merged[-1] == "3 labels merged"
+    assert "--alike" not in manylabel("models", "show", tags).checked().out
+    assert sorted(one.label for one in client.model(tags).labels().labels if not one.retired) == ["music", "pets"]
+    assert client.model(tags).labels().total == 5
+    client.model(tags).update({"word=cat": 1}, ["Pets"])
+    assert client.model(tags).labels().total == 5, "later updates may use the merged names"
+    assert manylabel("models", "merge-label", tags, "--alike").checked().out == "0 labels merged\n"
+    for wrong in ([], ["pets"], ["pets", "music", "--alike"]):
+        assert "--alike alone" in manylabel("models", "merge-label", tags, *wrong).err
+
+
 def test_labels_are_paused_and_resumed(manylabel: Command, client: Client, tags: str) -> None:
     assert manylabel("models", "pause-label", tags, "music").out == "music is paused\n"
     assert [one.label for one in client.model(tags).labels().labels if one.paused] == ["music"]

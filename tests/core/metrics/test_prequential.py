@@ -17,7 +17,7 @@ from tests.support.cases import for_each
 from manylabel_core import metrics
 from manylabel_core.metrics import Prequential
 from manylabel_core.metrics.measures import MEASURES
-from manylabel_core.metrics.prequential import PartialTruth
+from manylabel_core.metrics.prequential import PartialTruth, pooled
 from manylabel_core.rows import Targets, as_targets
 from manylabel_core.state import State
 
@@ -553,3 +553,21 @@ def test_outcomes_in_parts_belong_to_the_group_of_their_label() -> None:
     first = prequential.update_part(*given_of(one))
     prequential.update_part(*given_of(one._replace(truth={1: True})), first)
     assert prequential.by_seen()["never"] == {"true": 2, "precision": 1.0, "recall": 0.5, "f1": 2 / 3}
+
+
+@given(streams(), st.sets(st.integers(0, 40)))
+def test_hidden_labels_leave_macro_f1_and_nothing_else(stream: list[Example], hidden: set[int]) -> None:
+    prequential = Prequential(window=5)
+    feed(prequential, stream)
+    before, labels = prequential.measures(), prequential.labels()
+    prequential.hidden = hidden
+    after = prequential.measures()
+    for part, counts in (("cumulative", labels.cumulative), ("window", labels.window)):
+        if not after[part]["examples"]:
+            continue
+        shown = [pooled(own)["f1"] for label, own in enumerate(counts) if label not in hidden]
+        assert after[part].pop("macro_f1") == pytest.approx(sum(shown) / len(shown) if shown else 0.0)
+        baselines = before[part]["baseline"], after[part]["baseline"]
+        for measures in (before[part], *baselines):
+            measures.pop("macro_f1", None)
+    assert after == before or not after["cumulative"]["examples"]

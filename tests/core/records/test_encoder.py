@@ -17,7 +17,7 @@ from tests.support.cases import for_each
 
 from manylabel_core import Vocabulary
 from manylabel_core.records import RecordEncoder, RecordError, RecordLimits, TextSettings
-from manylabel_core.records.tokeniser import words
+from manylabel_core.records.tokeniser import is_emoji, words
 from manylabel_core.rows import MAX_MAGNITUDE
 
 TITLE = RecordEncoder(TextSettings(fields=("title", "meta.note")))
@@ -35,7 +35,7 @@ def plain_features(record: Any, fields: set[str], prefix: str = "") -> dict[str,
         elif isinstance(value, bool | int | float):
             features[name] = float(value)
         elif name in fields or isinstance(record, str):
-            counts = Counter(word for text in strings for word in words(text) if len(word) >= 2)
+            counts = Counter(word for text in strings for word in words(text) if len(word) >= 2 or is_emoji(word))
             features |= {f"{name}={word}": 1 + math.log(count) for word, count in counts.items()}
         else:
             features |= {f"{name}={string}": 1.0 for string in strings if string}

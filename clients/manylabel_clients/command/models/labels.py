@@ -160,11 +160,23 @@ def rename_label(
 def merge_label(
     client: Client,
     name: ModelName,
-    label: Annotated[str, Argument(help="Label to merge.")],
-    into: Annotated[str, Argument(help="Label that continues to learn, under both names.")],
+    label: Annotated[str | None, Argument(help="Label to merge.")] = None,
+    into: Annotated[str | None, Argument(help="Label that continues to learn, under both names.")] = None,
+    alike: Annotated[
+        bool,
+        Option(help="Merge all labels that differ only in case, spaces or Unicode form, into the most frequent ones."),
+    ] = False,
 ) -> None:
     """Merge a label of a model into another: it is retired, and updates that name it teach the other label."""
-    client.model(name).merge_label(label, into)
+    model = client.model(name)
+    if alike and label is None:
+        for one, other in (merged := model.merge_alike()).items():
+            click.echo(f"{one!r} is merged into {other!r}")
+        click.echo(f"{count_of(len(merged), 'label')} merged")
+        return
+    if alike or label is None or into is None:
+        raise click.UsageError("name a label and the label that it is merged into; or give --alike alone")
+    model.merge_label(label, into)
     click.echo(f"{label} is merged into {into}")
 
 

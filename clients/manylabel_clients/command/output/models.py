@@ -16,6 +16,9 @@ from manylabel_clients.http.resources.predictions import Prediction
 _UNCLEAR = re.compile(r'[,"\r\n]|^\s|\s$|\(\d\.\d\d\)$')
 """Parts of a name of a label that a list of names, with probabilities, also has."""
 
+SHOWN_ALIKE = 5
+"""Number of groups of alike labels that the command shows."""
+
 MANY_UNSEEN = 0.25
 """Share of unseen words from which the command advises parts of words."""
 
@@ -92,12 +95,18 @@ def print_fields(status: ModelStatus) -> None:
 
 
 def print_advice(status: AnyStatus) -> None:
-    """Advise parts of words if new texts have many unseen words."""
-    if isinstance(status, ModelStatus) and (status.unseen_words or 0.0) >= MANY_UNSEEN:
+    """Advise parts of words if new texts have many unseen words, and to merge labels that are alike."""
+    if not isinstance(status, ModelStatus):
+        return
+    if (status.unseen_words or 0.0) >= MANY_UNSEEN:
         click.echo(
             f"{status.unseen_words:.0%} of the words in new texts were never seen before: "
             'compare a model that reads parts of words (text: {"chars": 5})'
         )
+    for alike in status.alike_labels[:SHOWN_ALIKE]:
+        click.echo(f"labels {', '.join(map(repr, alike))} differ only in case, spaces or Unicode form")
+    if status.alike_labels:
+        click.echo(f"manylabel models merge-label {status.name} --alike merges such labels")
 
 
 def _facts_of_trained(status: TrainedStatus) -> dict[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from manylabel_clients.http.resources.metrics import Alarms
+from manylabel_clients.http.resources.model_status import model_status
 from manylabel_clients.http.resources.predictions import Learning, Updated
 from manylabel_clients.http.resources.resource import MAX_KEY_OF_MANY, Resource, call, new_key, with_query
 from manylabel_clients.http.transport.exchange import Exchange
@@ -162,6 +163,20 @@ class LabelCalls(Resource):
         does not take over its weights.
         """
         return (yield from self._relabel("merge", {"label": label, "into": into}, key))
+
+    @call
+    def merge_alike(self) -> Exchange[dict[str, str]]:
+        """Merge labels that differ only in case, spaces or Unicode form into the most frequent of them, one by one.
+
+        Returns, for each merged label, the label that continues to learn.
+        """
+        merged: dict[str, str] = {}
+        while groups := getattr((yield from self._get(self._path, model_status)), "alike_labels", ()):
+            for into, *labels in groups:
+                for label in labels:
+                    yield from self._relabel("merge", {"label": label, "into": into}, None)
+                    merged[label] = into
+        return merged
 
     @call
     def retire_label(self, label: str, *, key: str | None = None) -> Exchange[Updated]:

@@ -78,6 +78,8 @@ class ModelStatus(ModelSummary):
     """The 100 fields of records that most examples have; empty in a list of models."""
     n_fields: int = field(default=0, kw_only=True)
     """Number of all fields."""
+    alike_labels: Sequence[Sequence[str]] = field(default=(), kw_only=True)
+    """Groups of labels that differ only in case, spaces or Unicode form, of each the most frequent label first."""
 
 
 @dataclass(frozen=True, slots=True)

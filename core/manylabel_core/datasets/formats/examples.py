@@ -159,7 +159,8 @@ class _Reading:
         if different := labels.symmetric_difference(y):
             raise ValueError(
                 f"y has the truth of other labels than in line {first}, such as {shown(min(different))}: a dataset "
-                "needs all labels in each row; list the relevant labels instead, if all others are irrelevant"
+                "needs all labels in each row; list the relevant labels instead, if all others are irrelevant; online "
+                "models also learn partial labels"
             )
 
     def done(self) -> Dataset:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from manylabel_core.datasets.dataset import Dataset
 from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts, checked_weight
 from manylabel_core.datasets.formats.examples import read_examples
+from manylabel_core.datasets.formats.prodigy import decided
 from manylabel_core.datasets.formats.text import Lines, Source, check_name, numbered_lines, opened_text
 from manylabel_core.datasets.limits import BadDataset, ReaderLimits, shown
 from manylabel_core.datasets.report import ExamplesReport
@@ -35,7 +36,7 @@ def read_ndjson(
     the order of their first appearance. ``weight`` is the sample weight.
 
     With `label_columns`, a line is a record, and its field of that name has the labels: a list of strings, or a string;
-    an empty string means unknown labels.
+    an empty string means unknown labels. For rows of Prodigy, see `prodigy.decided`.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ class JsonLines:
 
     def _row(self, item: dict[str, Any], line: int) -> ExampleRow:
         if self._field is not None:
-            y = item.pop(self._field, None)
+            item, y = decided(item, self._field) or (item, item.pop(self._field, None))
             weight, ref = self._weight(item, self.parts.weight), _ref(item, self.parts.ref)
             return ExampleRow(line, self.parts.as_declared(item), self._labels(y), weight, ref)
         if "x" not in item or set(item) - {"x", "y", "weight", "ref"}:

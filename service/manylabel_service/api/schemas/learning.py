@@ -214,6 +214,8 @@ class LabelEvent(At):
     """The change of the label."""
     before: str | None = None
     """Earlier name; null for a new label."""
+    alike: str | None = None
+    """Earlier label that a new label differs from only in case, spaces or Unicode form; null without one."""
 
 
 class DroppedEvent(ResponseModel):

@@ -463,6 +463,9 @@ class ModelStatus(At, _Spec):
     n_fields: int | None = omitted_if_none()
     """Number of all fields. After a restart, each request reads 20,000 feature names, so the first ones may know only
     some of them. Absent in a list of models."""
+    alike_labels: list[list[str]]
+    """Groups of labels that differ only in case, spaces or Unicode form, of each the most frequent label first; at most
+    100 groups of 100 labels."""
     metrics: BothMeasures
     loaded: Literal[True]
     """Whether the model is in the memory of this server."""

@@ -19,7 +19,7 @@ from manylabel_core.rows import NO_WEIGHTS, Rows, Targets
 from manylabel_service.errors import InvalidExample, KeyReused, PredictionError, ServiceError
 from manylabel_service.hosting.examples import Example
 from manylabel_service.idempotency import FORGOTTEN, IdempotencyKey
-from manylabel_service.online.state.controls import Control, LabelChange
+from manylabel_service.online.state.controls import Control, LabelChange, new_labels
 from manylabel_service.online.state.dry_run import Checked, DryRun
 from manylabel_service.online.state.feature_space import Columns
 from manylabel_service.online.state.log_entries import Change, Update
@@ -471,7 +471,7 @@ class ApplyBatch:
             learnt=learnt,
             alarms=alarms,
             previous_position=previous,
-            label_changes=tuple([LabelChange(label, "new") for label in entry.new_labels]),
+            label_changes=tuple(new_labels(model, entry.new_labels)),
         )
 
 

@@ -26,12 +26,18 @@ takes more than some milliseconds."""
 class LabelChange(NamedTuple):
     """Change of a label by an entry, for events: new, described, renamed, merged, retired, paused or resumed.
 
-    `before` is the name in a request that changes one label.
+    `before` is the name in a request that changes one label. `alike` is an earlier label that a new one is alike.
     """
 
     label: str
     change: str
     before: str | None = None
+    alike: str | None = None
+
+
+def new_labels(model: OnlineModel, labels: Iterable[str]) -> list[LabelChange]:
+    """Return the changes for labels that a model has just got."""
+    return [LabelChange(label, "new", alike=model.alike_to(label)) for label in labels]
 
 
 class Declared(NamedTuple):
@@ -224,7 +230,7 @@ class Describe(Control):
     def apply(self, model: OnlineModel, position: str, target: OnlineModel | None) -> Iterable[LabelChange]:
         new = model.describe(self.edits)
         described = [label for label in self.edits if label not in new]
-        return [*(LabelChange(label, "new") for label in new), *(LabelChange(each, "described") for each in described)]
+        return [*new_labels(model, new), *(LabelChange(each, "described") for each in described)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +275,7 @@ class Regroup(Control):
         return Declared(names, label_groups.nbytes_of(len(names)))
 
     def apply(self, model: OnlineModel, position: str, target: OnlineModel | None) -> Iterable[LabelChange]:
-        return [LabelChange(label, "new") for label in model.regroup(self.groups, self.parents)]
+        return new_labels(model, model.regroup(self.groups, self.parents))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core import Prequential, Vocabulary
+from manylabel_core.alike import AlikeNames
 from manylabel_core.label_structure import Group
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.promise import Decision, Target
@@ -53,6 +54,9 @@ MAX_ROLLBACKS = 1_000
 
 MAX_HEADER_BYTES = 2**18
 """Maximum bytes of JSON in a state: a spec without names, arrays, and rollbacks. Parsing holds the interpreter lock."""
+
+MAX_ALIKE = 100
+"""Maximum number of groups of alike labels listed, and of labels listed in a group."""
 
 MAX_UPDATES = 2**53
 """Upper bound of the number of examples of a stream."""
@@ -101,6 +105,7 @@ class OnlineModel:
     promises : promise of precision, if any; a rollback undoes what was learnt for it.
     sources : metrics of labels that are not from people.
     old_names : names of labels before they were renamed or merged.
+    alike : names of labels by their common form; not part of the state.
     relabels : number of times that this process renamed, merged or retired a label, or changed groups.
     rollbacks : position of each rollback and of its target, in log order. A replay from before a rollback needs the
     target.
@@ -133,6 +138,7 @@ class OnlineModel:
         self.groups = Groups()
         self.promises = Promises()
         self.sources = SourceMetrics()
+        self.alike = AlikeNames()
         self.relabels = 0
         self.position = START
         self.updates = self.scaled_before = 0
@@ -290,6 +296,23 @@ class OnlineModel:
         names, measured, details = self.labels.names, self.prequential, self.details
         return LabelFacts(names, measured, self.retired, curves, alarms, old_names, details, self.paused)
 
+    def alike_to(self, label: str) -> str | None:
+        """Return the first label that a new label is alike (see `manylabel_core.alike`), or None."""
+        self.alike.read(self.labels)
+        return self.alike.earlier(label, self.retired)
+
+    def alike_labels(self) -> list[list[str]]:
+        """Return groups of alike labels, at most `MAX_ALIKE` of as many labels: of each the most frequent label first.
+
+        Retired labels are not alike others.
+        """
+        self.alike.read(self.labels)
+        if not (groups := self.alike.groups(self.retired)[:MAX_ALIKE]):
+            return []
+        seen = self.prequential.labels().relevant
+        examples = dict(zip(self.labels.names, seen.tolist(), strict=False))
+        return [sorted(group, key=lambda label: -examples.get(label, 0.0))[:MAX_ALIKE] for group in groups]
+
     def learning(self) -> Learning:
         """Return, by name, whether each label is still being learnt (see `label_table.learning`)."""
         examples = self.prequential.labels().relevant
@@ -324,6 +347,7 @@ class OnlineModel:
         if has_features:
             target.learner.pipeline.grow_vectors(self.features.layout.vector_lengths)
         self.learner, self.prequential = target.learner, target.prequential
+        self.hide()
         if self.titles is not None:
             self.titles.give_all(self.details.by_column(), len(self.labels))
             self.give_titles(len(self.features.names))
@@ -358,6 +382,7 @@ class OnlineModel:
             raise LabelExists(to)
         self.old_names.check(to, column)
         self.labels.rename(label, to)
+        self.alike = AlikeNames()
         self.old_names.rename(label, to, column)
         self.renamed.add(column)
         if label in self.paused:
@@ -381,6 +406,7 @@ class OnlineModel:
         self._check_ungrouped(label, self._live_column(label))
         self.retired.add(label)
         self.paused.discard(label)
+        self.hide()
         self.relabels += 1
 
     def pause(self, label: str, paused: bool) -> None:
@@ -390,6 +416,7 @@ class OnlineModel:
             self.paused.add(label)
         else:
             self.paused.discard(label)
+        self.hide()
         self.groups.build(self.labels.names, self.paused)
 
     def _check_ungrouped(self, label: str, column: int) -> None:
@@ -479,6 +506,10 @@ class OnlineModel:
     def hidden_columns(self) -> list[int]:
         """Ascending columns of retired and paused labels."""
         return self._columns(self.hidden)
+
+    def hide(self) -> None:
+        """Leave retired and paused labels out of the mean over labels, after a change of either."""
+        self.prequential.hidden = self.hidden_columns
 
     def _columns(self, labels: Collection[str]) -> list[int]:
         return sorted(self.labels.lookup(labels))
@@ -650,6 +681,7 @@ class OnlineModel:
         if model.promises.promise is not None and not model.learner.calibrate:
             raise ValueError("promise: the model has no probabilities")
         model.prequential.restore(_group("prequential", arrays))
+        model.hide()
         model.position = header["position"]
         if model.answers is not None:
             model.answers = ServedMetrics.from_array(arrays["answers"])

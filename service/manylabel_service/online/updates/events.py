@@ -17,8 +17,8 @@ def events_of(result: ApplyResult) -> Iterator[Event]:
     data: dict[str, object] = {"position": position, "updates": answer.updates}
     if answer.rolled_back_to is not None:
         events.append(Event("rollback", position, {**data, "to": answer.rolled_back_to}))
-    for label, change, before in result.label_changes:
-        more = {} if before is None else {"before": before}
+    for label, change, before, alike in result.label_changes:
+        more = {name: label for name, label in (("before", before), ("alike", alike)) if label is not None}
         events.append(Event("label", position, {**data, "label": label, "change": change, **more}))
     for updates, alarmed in result.alarms:
         events.append(Event("drift", position, {"position": position, "updates": updates, "label": alarmed}))

@@ -29,7 +29,7 @@ def test_fields_are_set_kept_and_removed() -> None:
     model = taught()
     before = model.predict([X], probabilities=True)
     outcome = described(model, q={"title": "Quails", "uri": "http://x/q"})
-    assert (outcome.learnt, outcome.label_changes) == (0, (("q", "described", None),))
+    assert (outcome.learnt, outcome.label_changes) == (0, (("q", "described", None, None),))
     described(model, q={"description": "Small birds", "uri": None})
     assert details(model) == {"p": (None, None, None), "q": ("Quails", "Small birds", None)}
     assert model.predict([X], probabilities=True) == before
@@ -40,7 +40,7 @@ def test_fields_are_set_kept_and_removed() -> None:
 def test_a_label_that_is_not_known_is_declared() -> None:
     model = taught()
     outcome = described(model, r={"title": "Ravens"}, p={})
-    assert outcome.label_changes == (("r", "new", None), ("p", "described", None))
+    assert outcome.label_changes == (("r", "new", None, None), ("p", "described", None, None))
     assert list(model.predict([X])[0].scores) == ["p", "q", "r"]
     assert OnlineModel.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
     learn(model, (X, ["r"]))

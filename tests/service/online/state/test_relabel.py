@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.service.online.folds import append, forged, learn, named, partial, taught, ulid
+from tests.service.online.folds import append, forged, learn, named, new_model, partial, taught, ulid
 from tests.support.cases import for_each
 
+from manylabel_core.metrics.measures import WITH_HISTORY
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample, LabelExists, LabelNotFound, LabelsDeclared, LimitExceeded
 from manylabel_service.hosting.examples import Example, Labels
@@ -21,7 +22,11 @@ def test_a_renamed_label_keeps_what_was_learnt() -> None:
     before = model.predict([X])[0]
     measured = model.prequential.measures()
     outcome = append(model, Relabel("q", "r", "log"))
-    assert (outcome.label_changes, outcome.learnt, model.labels.names) == ((("r", "renamed", "q"),), 0, ("p", "r"))
+    assert (outcome.label_changes, outcome.learnt, model.labels.names) == (
+        (("r", "renamed", "q", None),),
+        0,
+        ("p", "r"),
+    )
     after = model.predict([X])[0]
     assert (after.labels, list(after.scores.values())) == (["p", "r"], list(before.scores.values()))
     assert model.prequential.measures() == measured
@@ -37,7 +42,7 @@ def test_a_merged_label_is_retired_and_its_names_stand_for_the_other() -> None:
     append(model, Relabel("q", "r", "log"))
     outcome = append(model, Relabel("r", "p", "log", merges=True))
     assert (outcome.label_changes, model.retired, model.predict([X])[0].labels) == (
-        (("p", "merged", "r"),),
+        (("p", "merged", "r", None),),
         {"r"},
         ["p"],
     )
@@ -74,6 +79,50 @@ def test_old_names_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     for one_more in (Relabel("b", "c", "log"), Relabel("q", "b", "log", merges=True)):
         assert isinstance(append(model, one_more).answer, LimitExceeded)
     assert (model.labels.names, model.retired) == (("b", "q"), set())
+
+
+@for_each(
+    "change, returns",
+    [
+        (Relabel("petz", None, "log"), False),
+        (Relabel("petz", "pets", "log", merges=True), False),
+        (Relabel("petz", None, "log", paused=True), True),
+    ],
+    ids=["retired", "merged", "paused"],
+)
+def test_a_hidden_label_leaves_the_mean_over_labels(change: Relabel, returns: bool) -> None:
+    """The typo is wrong twice; then everything is right, and macro F1 of the window must be 1."""
+    model = new_model(window=40)
+    learn(model, *[(X, ["pets"])] * 20)
+    learn(model, (X, ["petz"]), (X, ["petz"]))
+    append(model, change)
+    learn(model, *[(X, ["pets"])] * 300)
+    assert macro_f1(model)["window"] == 1.0
+    assert macro_f1(model)["cumulative"] > 0.9, "the mean of one label"
+    past = model.prequential.history().measures[..., WITH_HISTORY.index("macro_f1")]
+    assert past[-2:, 0, 1].tolist() == [1.0, 1.0], "points of the history too"
+    again, seed = OnlineModel.from_bytes(model.to_bytes()), OnlineModel.from_bytes(model.seed("seed"))
+    assert macro_f1(again) == macro_f1(seed) == macro_f1(model), "a state that is restored"
+    whole, parts = OnlineModel.from_bytes(model.to_bytes()), again
+    learn(whole, *[(X, ["pets"])] * 100)
+    for _ in range(100):
+        learn(parts, (X, ["pets"]))
+    assert whole.prequential.state()["points"].tobytes() == parts.prequential.state()["points"].tobytes(), "grouping"
+    if returns:
+        append(model, Relabel("petz", None, "log", paused=False))
+        assert macro_f1(model)["window"] == 0.5, "the label counts again, and nothing in the window is right about it"
+
+
+def test_a_rollback_leaves_hidden_labels_out_of_the_mean() -> None:
+    model = taught()
+    target, to = OnlineModel.from_bytes(model.to_bytes()), model.position
+    append(model, Relabel("q", None, "log"))
+    model.roll_back(target, to, "99-0")
+    assert model.prequential.hidden == [1], "a rollback does not undo changes of labels"
+
+
+def macro_f1(model: OnlineModel) -> dict[str, float]:
+    return {part: of["macro_f1"] for part, of in model.prequential.measures().items()}
 
 
 def test_a_retired_label_is_predicted_and_learnt_no_more() -> None:

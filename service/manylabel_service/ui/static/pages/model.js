@@ -18,6 +18,7 @@ import { settings } from './model/settings.js';
 import { snapshots } from './model/snapshots.js';
 import { versions } from './model/versions.js';
 
+const SHOWN_ALIKE = 5; // groups of alike labels
 const MANY_UNSEEN = 0.25; // share of unseen words from which on parts of words are advised
 
 export function title({ name }) {
@@ -47,10 +48,15 @@ export async function render({ name }, { signal }) {
     settings(live));
 }
 
-/** Advise parts of words if many words of new texts were never seen. */
-function advice({ unseen_words: share }) {
-  return share >= MANY_UNSEEN && h('p', { class: 'advice' }, `${Math.round(100 * share)} % of the words in new texts were never seen before. `
-    + 'A model that reads parts of words may be better: create one with "text": {"chars": 5} and compare the two.');
+/** Advise parts of words if many words of new texts were never seen, and to merge labels that are alike. */
+function advice({ name, unseen_words: share, alike_labels: alike = [] }) {
+  return [
+    share >= MANY_UNSEEN && h('p', { class: 'advice' }, `${Math.round(100 * share)} % of the words in new texts were never seen before. `
+      + 'A model that reads parts of words may be better: create one with "text": {"chars": 5} and compare the two.'),
+    alike.length > 0 && h('p', { class: 'advice' }, 'Labels differ only in case, spaces or Unicode form: ',
+      alike.slice(0, SHOWN_ALIKE).map((group, i) => [i > 0 && '; ', group.map((label) => JSON.stringify(label)).join(', ')]),
+      alike.length > SHOWN_ALIKE && ' and others', '. To merge them: ', h('code', {}, `manylabel models merge-label ${name} --alike`)),
+  ];
 }
 
 function summary(status, live) {

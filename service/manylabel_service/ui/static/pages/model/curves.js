@@ -8,7 +8,7 @@ import { repeat, section } from '../../core/section.js';
 /** The measures there are, and what each says. */
 export const MEASURES = {
   micro_f1: ['Micro-F1', 'F1 of all decisions pooled; 1 is without an error'],
-  macro_f1: ['Macro-F1', 'mean over labels of their F1; rare labels count as much as frequent ones'],
+  macro_f1: ['Macro-F1', 'mean F1 of the labels predicted now; rare labels count as much as frequent ones'],
   f1: ['F1 of means', 'of the mean precision and the mean recall of examples'],
   precision: ['Precision', 'share of the predicted labels that were right, mean over examples'],
   recall: ['Recall', 'share of the right labels that were predicted, mean over examples'],

@@ -1,0 +1,69 @@
+"""Labels that are alike: their names differ only in case, in spaces, in invisible characters or in Unicode form."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection, Iterable
+from threading import Lock
+
+from manylabel_core.vocabulary import Vocabulary
+
+_INVISIBLE = dict.fromkeys((0xAD, 0x200B, 0xFEFF))
+"""Soft hyphen, zero-width space and byte order mark, which copied text has."""
+
+
+def spelling(name: str) -> str:
+    """Return the common form of alike names.
+
+    Case is folded; spaces (also no-break ones) are single and inside only; characters are composed (NFC). The
+    compatibility forms of Unicode (NFKC) are not applied, because they change meanings: 10² would be 102.
+
+    Examples
+    --------
+    >>> spelling("Heavy  Metal") == spelling(" heavy\\u00a0metal ")
+    True
+    >>> spelling("cafe\\u0301") == spelling("CAF\\u00c9"), spelling("10\\u00b2") == spelling("102")
+    (True, False)
+    """
+    folded = unicodedata.normalize("NFC", name).casefold()
+    return unicodedata.normalize("NFC", " ".join(folded.translate(_INVISIBLE).split()))
+
+
+class AlikeNames:
+    """Names by their common form, in the order in which they were added. Threads may use it at the same time."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._first: dict[str, str] = {}
+        self._groups: dict[str, list[str]] = {}
+        self._lock = Lock()
+
+    def add(self, names: Iterable[str]) -> None:
+        """Add new names."""
+        with self._lock:
+            self._add(names)
+
+    def read(self, names: Vocabulary) -> None:
+        """Add the names that a vocabulary has got since the last call."""
+        with self._lock:
+            self._add(names.newest(max(0, len(names) - self._n)))
+
+    def _add(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._n += 1
+            common = spelling(name)
+            if (first := self._first.setdefault(common, name)) is not name:
+                self._groups.setdefault(common, [first]).append(name)
+
+    def earlier(self, name: str, hidden: Collection[str] = ()) -> str | None:
+        """Return the first name alike a name, if it is an earlier one; without the hidden ones."""
+        with self._lock:
+            group = self._groups.get(spelling(name), ())
+            first = next((one for one in group if one == name or one not in hidden), name)
+        return None if first == name else first
+
+    def groups(self, hidden: Collection[str] = ()) -> list[list[str]]:
+        """Return the groups of at least two alike names; without the hidden ones."""
+        with self._lock:
+            shown = [[name for name in group if name not in hidden] for group in self._groups.values()]
+        return [group for group in shown if len(group) > 1]
