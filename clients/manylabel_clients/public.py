@@ -18,7 +18,6 @@ from manylabel_clients.http.errors import (
     Unavailable,
     UnexpectedResponse,
 )
-from manylabel_clients.http.resources.audit import AuditedCall, AuditPage
 from manylabel_clients.http.resources.datasets import DatasetInfo
 from manylabel_clients.http.resources.examples import Sparse, rows_of
 from manylabel_clients.http.resources.jobs import (
@@ -79,8 +78,6 @@ __all__ = [
     "AsyncKeys",
     "AsyncModel",
     "AsyncWebhooks",
-    "AuditPage",
-    "AuditedCall",
     "BaselineColumns",
     "BaselineMeasures",
     "Busy",

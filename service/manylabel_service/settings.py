@@ -306,9 +306,6 @@ class Settings(BaseSettings):
     Servers on one machine may share it. none disables the audit log, stdout writes it to standard output. Default:
     audit.jsonl in the data directory; with a redis:// store, none."""
 
-    audit_backup_count: PositiveInt = 5
-    """Number of the newest full audit files to retain."""
-
     @property
     def audit_place(self) -> Path | Literal["stdout"] | None:
         """The audit file, or standard output; None for no audit."""

@@ -9,7 +9,6 @@ from typing import Self
 
 import httpx2
 
-from manylabel_clients.http.resources.audit import AuditCalls
 from manylabel_clients.http.resources.datasets import DatasetCalls
 from manylabel_clients.http.resources.jobs import AsyncJob, Job, TrainingCalls
 from manylabel_clients.http.resources.keys import AsyncKeys, Keys
@@ -27,7 +26,7 @@ from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.http.transport.retry import Retry
 
 
-class ClientCalls(ServerCalls, DatasetCalls, TrainingCalls, AuditCalls):
+class ClientCalls(ServerCalls, DatasetCalls, TrainingCalls):
     """Calls of `Client` and `AsyncClient`."""
 
     @property
