@@ -133,7 +133,7 @@ class Settings(BaseSettings):
     trusted_proxies: Names = ()
     """Addresses or networks, such as 10.0.0.0/8, of the load balancers in front of this server, separated by commas.
     For a request from one of them, the client address is the last address in the X-Forwarded-For header that is not in
-    this list. The audit log and the limit on invalid keys use this address."""
+    this list. The audit log uses this address."""
 
     keep_alive_seconds: Annotated[int, Field(ge=1, le=3_600)] = 75
     """Seconds after which a connection without a request is closed. A load balancer that reuses connections must close

@@ -56,7 +56,7 @@ class Client(ClientCalls, SyncResource):
     headers : mapping, optional
         Sent with each request.
     api_key : str or Secret, optional
-        Key, or a token derived from one (`derive_token`). Default: the environment variable ``MANYLABEL_API_KEY``.
+        Key. Default: the environment variable ``MANYLABEL_API_KEY``.
     transport : httpx2.BaseTransport, optional
         Carries the requests instead of real connections.
     sleep, clock : callable

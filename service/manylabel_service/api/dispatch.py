@@ -45,9 +45,9 @@ class Dispatcher:
         if scope["type"] != "http":
             await self._router(scope, receive, send)
             return
-        context, client = self._context, scope.get("client")
+        context = self._context
         scope["context"] = context
-        scope["access"] = context.keyring.access(shown_key(scope["headers"]), client[0] if client else "")
+        scope["access"] = context.keyring.access(shown_key(scope["headers"]))
         try:
             if scope["method"] in ("GET", "HEAD"):
                 await self._compressed(scope, receive, send)
