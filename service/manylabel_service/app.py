@@ -35,7 +35,7 @@ from manylabel_service.api.routers import (
 from manylabel_service.api.routers import jobs as job_calls
 from manylabel_service.api.web.bodies import BodyBuffer
 from manylabel_service.api.web.large_json import ParseQueue
-from manylabel_service.api.web.middleware import RequestMiddleware, TracingMiddleware
+from manylabel_service.api.web.middleware import RequestMiddleware
 from manylabel_service.api.web.origins import OriginCheck
 from manylabel_service.api.web.routes import check_guarded
 from manylabel_service.archive.service import ArchiveService
@@ -153,7 +153,7 @@ def create_app(
     log_requests = settings.log_level == "debug"
     app.add_middleware(RequestMiddleware, telemetry=telemetry, log_requests=log_requests, audit=audit, origins=origins)
     if tracing.enabled():
-        app.add_middleware(TracingMiddleware)
+        app.add_middleware(tracing.TracingMiddleware)
     return app
 
 

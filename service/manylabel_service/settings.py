@@ -384,6 +384,7 @@ class Settings(BaseSettings):
             if not endpoint.startswith(("http://", "https://")):
                 raise ValueError("must be an address, such as http://localhost:4318/v1/traces")
             try:
+                import_module("opentelemetry.instrumentation.asgi")
                 import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
             except ImportError:
                 raise ValueError("needs the extra otel: pip install 'manylabel[otel]'") from None
