@@ -178,7 +178,6 @@ ROWS = {
     "max_keys": "keys, including expired ones, of all callers",
     "max_webhooks": "webhooks",
     "max_queued_jobs": "queued and running jobs, on all servers",
-    "audit_file_bytes": "audit file; older files",
 }
 """Rows of docs/limits.md by the constant of the service."""
 

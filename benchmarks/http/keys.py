@@ -25,10 +25,9 @@ from benchmarks.http import servers
 from benchmarks.http.load import Load, apply_load, post
 from benchmarks.http.requests import bodies, create
 from benchmarks.output import verdict
-from manylabel_service.access import key_text, token_text
+from manylabel_service.access import key_text
 from manylabel_service.access.key import KeyStore, new_key
 from manylabel_service.access.keyring import Keyring
-from manylabel_service.access.rates import FailedAttempts
 
 AIM = 0.95
 """Minimum share of the requests per second of a server without keys."""
@@ -64,10 +63,7 @@ def _keys(server: servers.Server, admin: str) -> Shown:
         wanted = json.dumps({"name": "benchmark", "scopes": ["predict"], **fields}).encode()
         return str(json.loads(servers.post(server.port, "/v1/keys", wanted, key=admin))["key"])
 
-    key = made()
-    id, secret = key_text.parse(key) or ("", "")
-    token = token_text.derive(id, key_text.digest_of(secret), "m", int(time.time()) + token_text.MAX_SECONDS)
-    return {"with a key": (server, key), "with rates": (server, made(rates=RATES)), "with a token": (server, token)}
+    return {"with a key": (server, made()), "with rates": (server, made(rates=RATES))}
 
 
 def _measure(shown: Shown, examples: list[bytes], n_connections: int, n_requests: int, repeats: int) -> Runs:
@@ -104,7 +100,7 @@ def _quartiles(values: list[float]) -> str:
 def _time_wrong_keys() -> None:
     key, text = new_key("benchmark", ["predict"])
     keyring = Keyring(KeyStore(None, 1), None)  # type: ignore[arg-type]  # whose store nobody asks
-    keyring._known, keyring._attempts = True, FailedAttempts(at_once=10**9)
+    keyring._known = True
     keyring._note({key.id: key.at(1)})
     other = {character: "a" if character != "a" else "b" for character in (text[16], text[-1])}
     kinds = {
@@ -113,7 +109,7 @@ def _time_wrong_keys() -> None:
         "secret wrong everywhere": text[:16] + key_text.make().secret,
         "id not known": str(key_text.make()),
     }
-    times = _timed({name: partial(keyring.access, wrong, "127.0.0.1") for name, wrong in kinds.items()})
+    times = _timed({name: partial(keyring.access, wrong) for name, wrong in kinds.items()})
     first = next(iter(times.values()))
     title = f"wrong keys, {N_TIMED:,} of each"
     print(f"\n{title:38}    median us   how often longer than the first kind (0.5: no difference)")

@@ -206,12 +206,6 @@ PLACES = (
     ),
     # Access, jobs, datasets
     Place(
-        f"{SERVICE}/access/token_text.py",
-        "return not 0 < left <= MAX_SECONDS + SKEW_SECONDS",
-        "return not left <= MAX_SECONDS + SKEW_SECONDS",
-        "tests/service/access",
-    ),
-    Place(
         f"{SERVICE}/access/rates.py",
         "if most is not None and self._under_way >= most:",
         "if most is not None and self._under_way > most:",

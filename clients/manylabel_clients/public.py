@@ -18,7 +18,6 @@ from manylabel_clients.http.errors import (
     Unavailable,
     UnexpectedResponse,
 )
-from manylabel_clients.http.resources.audit import AuditedCall, AuditPage
 from manylabel_clients.http.resources.datasets import DatasetInfo
 from manylabel_clients.http.resources.examples import Sparse, rows_of
 from manylabel_clients.http.resources.jobs import (
@@ -67,7 +66,7 @@ from manylabel_clients.http.resources.snapshots import RolledBack, Snapshot
 from manylabel_clients.http.resources.stream import LineResult, StreamSummary
 from manylabel_clients.http.resources.versions import ModelDetail, Promoted, Version
 from manylabel_clients.http.resources.webhooks import AsyncWebhooks, NewWebhook, Webhook, WebhookDelivery, Webhooks
-from manylabel_clients.http.transport.credentials import Secret, derive_token
+from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.http.transport.retry import Retry
 
 __all__ = [
@@ -79,8 +78,6 @@ __all__ = [
     "AsyncKeys",
     "AsyncModel",
     "AsyncWebhooks",
-    "AuditPage",
-    "AuditedCall",
     "BaselineColumns",
     "BaselineMeasures",
     "Busy",
@@ -155,6 +152,5 @@ __all__ = [
     "Webhooks",
     "WindowColumns",
     "WindowMeasures",
-    "derive_token",
     "rows_of",
 ]

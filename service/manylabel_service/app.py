@@ -15,9 +15,6 @@ from manylabel_service.access.keyring import Keyring
 from manylabel_service.api.context import Context
 from manylabel_service.api.dispatch import Dispatcher
 from manylabel_service.api.openapi import add_page, describe
-from manylabel_service.api.routers import (
-    audit as audit_calls,
-)
 from manylabel_service.api.routers import datasets as dataset_calls
 from manylabel_service.api.routers import (
     events,
@@ -38,12 +35,11 @@ from manylabel_service.api.routers import (
 from manylabel_service.api.routers import jobs as job_calls
 from manylabel_service.api.web.bodies import BodyBuffer
 from manylabel_service.api.web.large_json import ParseQueue
-from manylabel_service.api.web.middleware import RequestMiddleware, TracingMiddleware
+from manylabel_service.api.web.middleware import RequestMiddleware
 from manylabel_service.api.web.origins import OriginCheck
 from manylabel_service.api.web.routes import check_guarded
 from manylabel_service.archive.service import ArchiveService
-from manylabel_service.audit.files import AuditFiles
-from manylabel_service.audit.log import AuditLog, AuditOutput
+from manylabel_service.audit.log import AuditFile, AuditLog, AuditOutput
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.hosting.kernels import Kernels
 from manylabel_service.integrations.annif import router as annif
@@ -79,7 +75,6 @@ _PARTS = (
     events,
     label_studio,
     annif,
-    audit_calls,
     keys,
     webhooks,
     server,
@@ -158,7 +153,7 @@ def create_app(
     log_requests = settings.log_level == "debug"
     app.add_middleware(RequestMiddleware, telemetry=telemetry, log_requests=log_requests, audit=audit, origins=origins)
     if tracing.enabled():
-        app.add_middleware(TracingMiddleware)
+        app.add_middleware(tracing.TracingMiddleware)
     return app
 
 
@@ -174,7 +169,4 @@ def _audit_log(settings: Settings, telemetry: Telemetry) -> AuditLog | None:
     place = settings.audit_place
     if place is None:
         return None
-    if place == "stdout":
-        return AuditLog(AuditOutput(), telemetry.lost_audit)
-    files = AuditFiles(place, settings.limits.audit_file_bytes, settings.audit_backup_count)
-    return AuditLog(files, telemetry.lost_audit)
+    return AuditLog(AuditOutput() if place == "stdout" else AuditFile(place), telemetry.lost_audit)

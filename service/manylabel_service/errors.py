@@ -118,13 +118,6 @@ class RateLimited(ServiceError, kind="busy"):
     retry_after: float
 
 
-class TooManyAttempts(AccessError, kind="busy"):
-    """Too many invalid keys from one address."""
-
-    message = "too many invalid keys from your address; send a valid key, which is always accepted"
-    retry_after: float
-
-
 class KeyNotFound(ServiceError, kind="missing"):
     """An id that belongs to no key."""
 

@@ -91,7 +91,3 @@ class Limits:
     job_checkpoint_work: float = 2e9
     """Approximate number of multiplications before the first checkpoint of a fit, some seconds; later ones are further
     apart."""
-
-    audit_file_bytes: int = 2**26
-    """Maximum bytes of an audit file; before it exceeds this size, it is renamed with a number, and a new file is
-    started."""

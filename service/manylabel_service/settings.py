@@ -133,7 +133,7 @@ class Settings(BaseSettings):
     trusted_proxies: Names = ()
     """Addresses or networks, such as 10.0.0.0/8, of the load balancers in front of this server, separated by commas.
     For a request from one of them, the client address is the last address in the X-Forwarded-For header that is not in
-    this list. The audit log and the limit on invalid keys use this address."""
+    this list. The audit log uses this address."""
 
     keep_alive_seconds: Annotated[int, Field(ge=1, le=3_600)] = 75
     """Seconds after which a connection without a request is closed. A load balancer that reuses connections must close
@@ -306,9 +306,6 @@ class Settings(BaseSettings):
     Servers on one machine may share it. none disables the audit log, stdout writes it to standard output. Default:
     audit.jsonl in the data directory; with a redis:// store, none."""
 
-    audit_backup_count: PositiveInt = 5
-    """Number of the newest full audit files to retain."""
-
     @property
     def audit_place(self) -> Path | Literal["stdout"] | None:
         """The audit file, or standard output; None for no audit."""
@@ -387,6 +384,7 @@ class Settings(BaseSettings):
             if not endpoint.startswith(("http://", "https://")):
                 raise ValueError("must be an address, such as http://localhost:4318/v1/traces")
             try:
+                import_module("opentelemetry.instrumentation.asgi")
                 import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
             except ImportError:
                 raise ValueError("needs the extra otel: pip install 'manylabel[otel]'") from None

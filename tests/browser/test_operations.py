@@ -1,4 +1,4 @@
-"""Operations in the page: keys, audit, replicas, snapshots and webhooks."""
+"""Operations in the page: keys, replicas, snapshots and webhooks."""
 
 from __future__ import annotations
 
@@ -67,8 +67,6 @@ def test_keys_are_created_changed_and_revoked(keyed_site: Site, watched: Watched
     expect(keys.get_by_role("row", name=name)).to_be_visible()
     assert key not in page.content()
 
-    audit = section(page, "Audit")
-    expect(audit.get_by_role("row", name="PATCH /v1/keys").first).to_contain_text(listed.id)
     page.set_viewport_size(PHONE)
     assert_no_sideways_scrolling(page)
 
@@ -79,7 +77,6 @@ def test_a_missing_scope_is_reported_in_each_section(keyed_site: Site, watched: 
     expect(section(page, "This server")).to_contain_text("ready")
     expect(section(page, "Replicas").get_by_role("row").nth(1)).to_contain_text("answers now")
     expect(section(page, "Keys").get_by_role("alert")).to_contain_text("scope_missing")
-    expect(section(page, "Audit").get_by_role("alert")).to_contain_text("scope_missing")
     assert_accessible(page)
     page.get_by_role("link", name="Jobs").click()
     expect(page.get_by_text("No job yet")).to_be_visible()

@@ -19,7 +19,6 @@ from manylabel_clients.command.models.predict import predict
 from manylabel_clients.command.models.replay import replay
 from manylabel_clients.command.models.snapshots import log, rollback, snapshots
 from manylabel_clients.command.models.update import label, update
-from manylabel_clients.command.server.audit import audit
 from manylabel_clients.command.server.demo import demo
 from manylabel_clients.command.server.keys import keys
 from manylabel_clients.command.server.mcp import mcp
@@ -44,7 +43,7 @@ app = Commands(
 click.version_option(package_name=NAME, prog_name=NAME, message="%(prog)s %(version)s")(app)
 app.add(serve, worker, replicas, backup, restore, demo)
 app.add(models, snapshots, rollback, log, forget, verify, predict, update, label, export_model)
-app.add(feed, evaluate, compare, replay, train, datasets, jobs, audit, keys, webhooks, mcp, paperless)
+app.add(feed, evaluate, compare, replay, train, datasets, jobs, keys, webhooks, mcp, paperless)
 
 
 def main() -> NoReturn:

@@ -71,7 +71,6 @@ MORE = {
     "evaluate": "[the measures](http.md#get-v1modelsmmetrics)",
     "train": "[training a model from a file](jobs.md#from-a-file), [which trainer for what](which-trainer.md)",
     "jobs": "[training jobs](jobs.md)",
-    "audit": "[the audit](monitoring.md#audit)",
     "keys": "[keys and scopes](concepts.md#keys)",
     "init": "[security](operations.md#security)",
 }

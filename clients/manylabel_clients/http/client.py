@@ -9,7 +9,6 @@ from typing import Self
 
 import httpx2
 
-from manylabel_clients.http.resources.audit import AuditCalls
 from manylabel_clients.http.resources.datasets import DatasetCalls
 from manylabel_clients.http.resources.jobs import AsyncJob, Job, TrainingCalls
 from manylabel_clients.http.resources.keys import AsyncKeys, Keys
@@ -27,7 +26,7 @@ from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.http.transport.retry import Retry
 
 
-class ClientCalls(ServerCalls, DatasetCalls, TrainingCalls, AuditCalls):
+class ClientCalls(ServerCalls, DatasetCalls, TrainingCalls):
     """Calls of `Client` and `AsyncClient`."""
 
     @property
@@ -57,7 +56,7 @@ class Client(ClientCalls, SyncResource):
     headers : mapping, optional
         Sent with each request.
     api_key : str or Secret, optional
-        Key, or a token derived from one (`derive_token`). Default: the environment variable ``MANYLABEL_API_KEY``.
+        Key. Default: the environment variable ``MANYLABEL_API_KEY``.
     transport : httpx2.BaseTransport, optional
         Carries the requests instead of real connections.
     sleep, clock : callable

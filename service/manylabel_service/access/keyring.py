@@ -7,11 +7,11 @@ from typing import Any
 
 import structlog
 
-from manylabel_service.access import key_text, token_text
+from manylabel_service.access import key_text
 from manylabel_service.access.grant import Access
 from manylabel_service.access.key import Key, KeyStore
 from manylabel_service.access.patterns import ANY
-from manylabel_service.access.rates import NO_RATES, FailedAttempts, RateLimiter
+from manylabel_service.access.rates import NO_RATES, RateLimiter
 from manylabel_service.access.scopes import ADMIN, SCOPES
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import (
@@ -26,7 +26,6 @@ from manylabel_service.errors import (
     NotReady,
     StorageError,
     StorageUnavailable,
-    TooManyAttempts,
 )
 from manylabel_service.storage import Unreadable, intact
 
@@ -38,41 +37,24 @@ _BACK = "restore the store from a backup, or create a key with `manylabel keys i
 POLL_SECONDS = 0.25
 """Interval in seconds of polls for keys that other processes changed; no store notifies of these changes."""
 
-MAX_TOKEN_MODELS = 100
-"""Maximum number of models per key whose token permissions are cached."""
-
 log = structlog.get_logger()
 
 
 class _Holder:
     """Stored key with the values that each request needs."""
 
-    __slots__ = ("access", "digest", "key", "limits", "token_key", "tokens", "until_unix_ms")
+    __slots__ = ("access", "digest", "key", "limits", "until_unix_ms")
 
     def __init__(self, key: Key, limits: RateLimiter | None, access: Access) -> None:
         self.key, self.limits, self.access = key, limits, access
         self.digest = bytes.fromhex(key.digest)
-        self.token_key = token_text.key_of(self.digest)
         self.until_unix_ms = key.usable_until_unix_ms
-        self.tokens: dict[str, Access] = {}
-        """Permissions of the tokens seen last, by model."""
 
     def refusal(self) -> KeyInvalid | None:
         """Return why the key is rejected; None if it is valid."""
         if time.time() * 1000 < self.until_unix_ms:
             return None
         return KeyInvalid("was revoked" if self.key.revoked_unix_ms is not None else "has expired")
-
-    def by_token(self, model: str) -> Access:
-        """Return the permissions of a token for a model."""
-        access = self.tokens.get(model)
-        if access is None:
-            if len(self.tokens) >= MAX_TOKEN_MODELS:
-                self.tokens.clear()
-            scopes = [token_text.SCOPE] if self.access.allows(token_text.SCOPE) else []
-            models = [model] if self.access.may_see(model) else []
-            access = self.tokens[model] = Access(self.key.id, scopes, models, limits=self.limits)
-        return access
 
 
 class Keyring:
@@ -94,7 +76,6 @@ class Keyring:
         self._holders: dict[str, _Holder] = {}
         self._newer: dict[str, DocumentNewer] = {}
         """Errors of the keys that a newer release wrote, by id; this server rejects them."""
-        self._attempts = FailedAttempts()
         self._anyone = Access(None, SCOPES, (ANY,), standing=lambda: None if self._open else KeyRequired())
         self._open = False
         self._known = False
@@ -209,8 +190,8 @@ class Keyring:
 
     # -- callers ----------------------------------------------------------------------------------
 
-    def access(self, text: str | None, address: str) -> Access:
-        """Return the permissions of the caller at an address, by its key or token; None for neither."""
+    def access(self, text: str | None) -> Access:
+        """Return the permissions of the caller by its key; None for no key."""
         if self._open:
             return self._anyone
         if not self._known:
@@ -219,11 +200,7 @@ class Keyring:
             return Access(None, refusal=self._keys_lost())
         if text is None:
             return Access(None, refusal=KeyRequired())
-        found = self._by_token(text) if text.startswith(token_text.BEGINNING) else self._by_key(text)
-        if found is not None:
-            return found
-        seconds = self._attempts.count(address)
-        return Access(None, refusal=TooManyAttempts(seconds) if seconds else KeyInvalid())
+        return self._by_key(text) or Access(None, refusal=KeyInvalid())
 
     def _by_key(self, text: str) -> Access | None:
         """Return the permissions of the key with this text; None if there is no such key."""
@@ -236,18 +213,6 @@ class Keyring:
             return None
         refusal = holder.refusal()
         return holder.access if refusal is None else Access(holder.key.id, refusal=refusal)
-
-    def _by_token(self, text: str) -> Access | None:
-        """Return the permissions of the token with this text; None if no key signed it."""
-        token = token_text.parse(text)
-        if token is not None and (newer := self._newer.get(token.key_id)) is not None:
-            return Access(None, refusal=newer)
-        holder = None if token is None else self._holders.get(token.key_id)
-        signing = key_text.DIGEST_OF_NONE if holder is None else holder.token_key
-        if token is None or not token.is_signed_by(signing) or holder is None:
-            return None
-        refusal = holder.refusal() or (KeyInvalid(token_text.OVER) if token.is_over(now_ms()) else None)
-        return holder.by_token(token.model) if refusal is None else Access(token.key_id, refusal=refusal)
 
     # -- keys -------------------------------------------------------------------------------------
 

@@ -1,1 +1,1 @@
-"""Audit: changes, exports and rejected calls as lines of a rotating file; independent of HTTP and models."""
+"""Audit: changes, exports and rejected calls as lines of JSON; independent of HTTP and models."""

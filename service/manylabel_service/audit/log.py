@@ -1,14 +1,15 @@
 """Audit log of one process: calls are collected on the event loop and written in batches by a thread."""
 
 import asyncio
+import fcntl
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import structlog
 
 from manylabel_service.audit.call import Call
-from manylabel_service.audit.files import AuditFiles, Cursor, Keep, Page
 
 WRITE_SECONDS = 0.1
 """Maximum delay in seconds before calls are written together; a killed process loses the waiting ones."""
@@ -16,14 +17,33 @@ RETRY_SECONDS = 1.0
 """Seconds until the next attempt after a failed one."""
 MAX_WAITING = 50_000
 """Maximum number of calls waiting to be written; above it the newest are lost and counted."""
-MAX_READ_BYTES = 1 << 24
-"""Approximate maximum bytes searched for one request."""
-
 log = structlog.get_logger()
 
 
+class AuditFile:
+    """File to which several processes append lines. It may be moved at any time, such as by logrotate."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def append(self, text: bytes) -> None:
+        """Append whole lines, all or none; raises OSError."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            size = os.fstat(descriptor).st_size
+            try:
+                _write_all(descriptor, text)
+            except OSError:
+                os.ftruncate(descriptor, size)
+                raise
+        finally:
+            os.close(descriptor)
+
+
 class AuditOutput:
-    """Output of audit lines to standard output, which cannot be read back."""
+    """Output of audit lines to standard output."""
 
     def append(self, text: bytes) -> None:
         """Write whole lines one by one, so that short lines of several processes do not mix.
@@ -31,9 +51,7 @@ class AuditOutput:
         Raises OSError.
         """
         for line in text.splitlines(keepends=True):
-            rest = memoryview(line)
-            while rest:
-                rest = rest[os.write(STDOUT, rest) :]
+            _write_all(STDOUT, line)
 
 
 class AuditLog:
@@ -43,7 +61,7 @@ class AuditLog:
     calls are lost and counted by `on_lost`.
     """
 
-    def __init__(self, place: AuditFiles | AuditOutput, on_lost: Callable[[int], None]) -> None:
+    def __init__(self, place: AuditFile | AuditOutput, on_lost: Callable[[int], None]) -> None:
         self._place = place
         self._on_lost = on_lost
         self._waiting: list[Call] = []
@@ -62,11 +80,6 @@ class AuditLog:
         self._waiting.append(call)
         if self._timer is None:
             self._schedule(WRITE_SECONDS)
-
-    @property
-    def files(self) -> AuditFiles | None:
-        """Readable audit files; None if calls are written elsewhere."""
-        return self._place if isinstance(self._place, AuditFiles) else None
 
     async def check(self) -> None:
         """Raise OSError if the file is not writable."""
@@ -90,16 +103,6 @@ class AuditLog:
             self._timer.cancel()
         await self.flush()
         self._thread.shutdown()
-
-    async def read_back(self, files: AuditFiles, before: Cursor | None, keep: Keep, limit: int) -> Page:
-        """Return the newest calls like `AuditFiles.read_back`, after writing all completed calls of this process."""
-        await self.flush()
-        return await asyncio.to_thread(files.read_back, before, keep, limit, MAX_READ_BYTES)
-
-    async def read_on(self, files: AuditFiles, after: Cursor, keep: Keep, limit: int) -> Page:
-        """Return the calls after a cursor, like `AuditFiles.read_on`."""
-        await self.flush()
-        return await asyncio.to_thread(files.read_on, after, keep, limit, MAX_READ_BYTES)
 
     def _schedule(self, seconds: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
@@ -143,3 +146,9 @@ class AuditLog:
 
 
 STDOUT = 1
+
+
+def _write_all(descriptor: int, text: bytes) -> None:
+    rest = memoryview(text)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]

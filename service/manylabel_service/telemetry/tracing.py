@@ -1,44 +1,15 @@
-"""Traces of requests by OpenTelemetry, which is imported only if `start` is called.
-
-Each request has a span. An update has three child spans: `queue` (waiting), `append` (written to the log, with the
-updates that share the append), and `fold` (applied to the model). Spans contain names of routes and models, and
-positions, but no data of requests.
-"""
+"""Traces of requests by OpenTelemetry, which is imported only if `start` is called."""
 
 import os
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextvars import ContextVar
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any
 
-MAX_TRACED_UPDATES = 100
-"""Maximum number of updates of one request, such as a stream, with spans."""
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 EXPORT_SECONDS = 5.0
 """Timeout in seconds of the collector; spans wait meanwhile, up to a maximum number."""
 
 _provider: Any = None
-_tracer: Any = None
-
-
-class _Traced:
-    """Traced request: the context, which is the parent of further spans, and the number of updates left to trace."""
-
-    __slots__ = ("context", "updates_left")
-
-    def __init__(self, context: Any) -> None:
-        self.context = context
-        self.updates_left = MAX_TRACED_UPDATES
-
-
-class Mark(NamedTuple):
-    """Position of an update in a trace, and the time when it began to wait."""
-
-    context: Any
-    unix_ns: int
-
-
-_request: ContextVar[_Traced | None] = ContextVar("manylabel_traced_request", default=None)
 
 
 def start(endpoint: str | None) -> None:
@@ -54,114 +25,67 @@ def start(endpoint: str | None) -> None:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    global _provider, _tracer
+    global _provider
     name = os.environ.get("OTEL_SERVICE_NAME", "manylabel")
     resource = Resource.create({"service.name": name, "service.version": version("manylabel")})
     _provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     exporter = OTLPSpanExporter(endpoint=endpoint, timeout=EXPORT_SECONDS)
     _provider.add_span_processor(BatchSpanProcessor(exporter))
-    _tracer = _provider.get_tracer("manylabel_service")
 
 
 def stop() -> None:
     """Send the remaining spans, and stop tracing."""
-    global _provider, _tracer
+    global _provider
     if _provider is not None:
         _provider.shutdown()
-    _provider = _tracer = None
+    _provider = None
 
 
 def enabled() -> bool:
     """Return whether requests of this process are traced."""
-    return _tracer is not None
+    return _provider is not None
 
 
-class RequestSpan:
-    """Span of a request, from its parsed headers to the end of its response.
+class TracingMiddleware:
+    """Middleware that traces requests by OpenTelemetry's ASGI instrumentation, and continues the trace in `traceparent`
+    (W3C).
 
-    Parameters
-    ----------
-    method : method of the request.
-    carrier : headers `traceparent` and `tracestate` of the request, if any, whose trace the span continues.
+    A span has the template of the path instead of the path and the query, which may have names and values of a client.
     """
 
-    def __init__(self, method: str, carrier: Mapping[str, str]) -> None:
-        from opentelemetry.trace import SpanKind, set_span_in_context
-        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+    def __init__(self, app: ASGIApp) -> None:
+        from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
+        from opentelemetry.trace import get_current_span
 
-        parent = TraceContextTextMapPropagator().extract(carrier) if carrier else None
-        self._method = method
-        self._span = _tracer.start_span(method, context=parent, kind=SpanKind.SERVER)
-        _request.set(_Traced(set_span_in_context(self._span)) if self._span.is_recording() else None)
+        self._app, self._span = app, get_current_span
+        self._traced = OpenTelemetryMiddleware(
+            self._with_route,
+            default_span_details=lambda scope: (scope["method"], {}),
+            tracer_provider=_provider,
+            exclude_spans=["receive", "send"],
+        )
 
-    def end(self, route: str | None, status: int, code: str | None, attributes: Mapping[str, str | None]) -> None:
-        """End the span.
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        hidden = {"path": "", "raw_path": b"", "query_string": b"", "traced": scope}
+        await self._traced({**scope, **hidden}, receive, send)
 
-        Parameters
-        ----------
-        route : path template; None for an unknown path.
-        status, code : status of the response, and its error code, if any.
-        attributes : further attributes; None is omitted.
-        """
-        from opentelemetry.trace import StatusCode
+    async def _with_route(self, hidden: Scope, receive: Receive, send: Send) -> None:
+        scope, span = hidden["traced"], self._span()
 
-        span = self._span
-        if route is not None:
-            span.update_name(f"{self._method} {route}")
-        known = {"http.request.method": self._method, "http.route": route, "error.type": code, **attributes}
-        span.set_attributes({name: value for name, value in known.items() if value is not None})
-        span.set_attribute("http.response.status_code", status)
-        if status >= 500 or not status:
-            span.set_status(StatusCode.ERROR)
-        span.end()
+        async def send_noting(message: Message) -> None:
+            if message["type"] == "http.response.start":  # the span ends with the response
+                route = getattr(scope.get("route"), "path", None)
+                facts = {
+                    "http.route": route,
+                    "manylabel.request_id": scope.get("request_id"),
+                    "error.type": scope.get("problem"),
+                }
+                span.set_attributes({name: value for name, value in facts.items() if value is not None})
+                if route is not None:
+                    span.update_name(f"{scope['method']} {route}")
+            await send(message)
 
-
-def mark() -> Mark | None:
-    """Return the trace position of an update that starts to wait; None if it is not traced."""
-    if _tracer is None or (traced := _request.get()) is None or not traced.updates_left:
-        return None
-    traced.updates_left -= 1
-    return Mark(traced.context, time.time_ns())
-
-
-class Stages:
-    """Stages of updates that pass through the log together, with spans for the traced ones.
-
-    Parameters
-    ----------
-    marks : traced updates with their indices.
-    model : name of the model.
-    """
-
-    def __init__(self, marks: Sequence[tuple[int, Mark]], model: str) -> None:
-        self._marks = marks
-        self._model = model
-        self._began = time.time_ns()
-        for _, one in marks:
-            self._span("queue", one.context, one.unix_ns, None)
-
-    def done(self, stage: str, positions: Sequence[str | None] = ()) -> None:
-        """End the stage that began when the previous one ended.
-
-        Parameters
-        ----------
-        stage : name of the stage.
-        positions : log positions of all updates, if known.
-        """
-        for place, one in self._marks:
-            self._span(stage, one.context, self._began, positions[place] if positions else None)
-        self._began = time.time_ns()
-
-    def _span(self, name: str, context: Any, began: int, position: str | None) -> None:
-        attributes = {"manylabel.model": self._model}
-        if position is not None:
-            attributes["manylabel.position"] = position
-        _tracer.start_span(name, context=context, start_time=began, attributes=attributes).end()
-
-
-def stages(marks: Iterable[Mark | None], model: str) -> Stages | None:
-    """Return the stages of updates that leave the queue now; None if none of them is traced."""
-    if _tracer is None:
-        return None
-    found = [(place, one) for place, one in enumerate(marks) if one is not None]
-    return Stages(found, model) if found else None
+        await self._app(scope, receive, send_noting)

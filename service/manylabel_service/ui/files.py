@@ -1,6 +1,5 @@
 """Files of the web UI, read once."""
 
-import gzip
 import hashlib
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -25,11 +24,10 @@ DIGEST_DIGITS = 10
 
 
 class UiFile(NamedTuple):
-    """File of the web UI: the value of its Content-Type, its bytes, and its bytes compressed by gzip."""
+    """File of the web UI: the value of its Content-Type, and its bytes."""
 
     media_type: bytes
     content: bytes
-    packed: bytes
 
 
 class Files:
@@ -45,7 +43,7 @@ class Files:
     @classmethod
     @cache
     def shipped(cls) -> Self:
-        """Return the files of this release, read and compressed once per process."""
+        """Return the files of this release, read once per process."""
         return cls.read(STATIC)
 
     @classmethod
@@ -83,4 +81,4 @@ def _file(path: str, content: bytes) -> UiFile:
     media_type = MEDIA_TYPES.get(Path(path).suffix)
     if media_type is None:
         raise ValueError(f"{path} of the page has a suffix without a media type; known are {', '.join(MEDIA_TYPES)}")
-    return UiFile(media_type.encode(), content, gzip.compress(content, 9, mtime=0))
+    return UiFile(media_type.encode(), content)

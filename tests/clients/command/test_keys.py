@@ -125,23 +125,6 @@ def test_a_new_key_is_printed_once(run: Run, key_file: Path, tmp_path: Path) -> 
     assert "key" not in told
 
 
-def test_a_token_predicts_with_one_model_only(
-    run: Run, keyed: tuple[str, str], key_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = run("keys", "token", "tags", "--seconds", "600", "--api-key-file", str(key_file))
-    token = made.out.strip()
-    assert token.startswith(f"mlt_{keyed[1].split('_')[1]}_")
-    monkeypatch.setenv("MANYLABEL_API_KEY", token)
-    assert run("predict", "tags", '{"x": {"a": 1}}').status == 0
-    assert run("predict", "other", '{"x": {"a": 1}}').status == 1
-    derived = run("keys", "token", "tags")
-    assert "key must be a key of a server" in derived.err
-    monkeypatch.delenv("MANYLABEL_API_KEY")
-    assert (
-        "a token is derived from a key: give --api-key-file, or MANYLABEL_API_KEY" in run("keys", "token", "tags").err
-    )
-
-
 @pytest.mark.usefixtures("programs")
 def test_the_first_key_is_made_without_a_server(server_process: Run, tmp_path: Path) -> None:
     server, file = server_process(), tmp_path / "first.key"

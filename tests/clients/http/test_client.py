@@ -157,7 +157,7 @@ def test_a_password_is_sent_and_not_shown(kind: Any) -> None:
     assert sent == [("Basic YW5uOnNlY3JldA==", "1")]
 
 
-@pytest.mark.parametrize(("given", "due"), [({}, "identity"), ({"accept-encoding": "zstd, gzip"}, "zstd, gzip")])
+@pytest.mark.parametrize(("given", "due"), [({}, "identity"), ({"accept-encoding": "gzip"}, "gzip")])
 def test_compression_is_requested_only_by_an_explicit_header(given: dict[str, str], due: str) -> None:
     sent = []
 

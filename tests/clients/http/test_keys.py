@@ -1,12 +1,8 @@
-"""Keys in the clients: sent and never shown, created and changed, and tokens derived from them."""
+"""Keys in the clients: sent and never shown, created and changed."""
 
-import base64
 import copy
-import hashlib
-import hmac
 import logging
 import pickle
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,7 +10,6 @@ from typing import Any
 import httpx2
 import pytest
 from tests.clients.http.fake_server import FakeServer, ok, problem, unsent
-from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
 from manylabel_clients import (
@@ -28,7 +23,6 @@ from manylabel_clients import (
     Retry,
     Secret,
     Unauthorized,
-    derive_token,
 )
 from manylabel_clients.http.resources.keys import KeyCalls
 from manylabel_clients.river import RemoteModel, feed
@@ -195,39 +189,3 @@ def test_remote_models_send_a_key(keyed: tuple[str, str], monkeypatch: pytest.Mo
         assert feed([({"a": 1.0}, ["x"])] * 3, client.model("tags")).examples == 3
         with pytest.raises(ValueError, match="api_key applies to an address"):
             RemoteModel(client, "tags", api_key=key)
-
-
-# -- tokens ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_token_is_signed_with_the_hash_of_the_secret() -> None:
-    key = f"ml_abcdefghijkl_{'Ab0' * 14}z"
-    before = int(time.time())
-    token = derive_token(key, "tags.v1", 60)
-    beginning, id, expires, name, signature = token.split("_")
-    assert (beginning, id) == ("mlt", "abcdefghijkl")
-    assert before + 60 <= int(expires) <= int(time.time()) + 60
-    assert base64.urlsafe_b64decode(name + "=" * (-len(name) % 4)) == b"tags.v1"
-    secret = hashlib.sha256(key.rsplit("_", 1)[1].encode()).digest()
-    signing_key = hmac.new(secret, b"manylabel token", hashlib.sha256).digest()
-    signed = f"abcdefghijkl_{expires}_{name}".encode()
-    assert signature == hmac.new(signing_key, signed, hashlib.sha256).hexdigest()
-
-
-@for_each(
-    ("changes", "message"),
-    [
-        ({"key": "ml_short_xyz"}, "key must be a key"),
-        ({"key": derive_token(UNKNOWN, "tags")}, "key must be a key"),
-        ({"model": "tags*"}, "model must be the name of one model"),
-        ({"model": ""}, "model must be the name of one model"),
-        ({"seconds": 0}, "seconds must be an integer from 1 to 3600"),
-        ({"seconds": 3601}, "seconds must be an integer from 1 to 3600"),
-        ({"seconds": 1.5}, "seconds must be an integer from 1 to 3600"),
-        ({"seconds": True}, "seconds must be an integer from 1 to 3600"),
-    ],
-)
-def test_invalid_arguments_of_a_token_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
-        derive_token(**{"key": UNKNOWN, "model": "tags", "seconds": 60, **changes})
-    assert "xyz" not in str(caught.value)

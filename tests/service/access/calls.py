@@ -25,7 +25,6 @@ CALLS: dict[tuple[str, str], Call] = {
     ("get", "/livez"): Call((), set()),
     ("get", "/readyz"): Call((), {503}),
     ("get", "/metrics"): Call(("read",), set()),
-    ("get", "/v1/audit"): Call(("admin",), {404, 422}),
     ("get", "/v1/replicas"): Call(("read",), set()),
     ("post", "/v1/models"): Call(("admin",), {400, 404, 409, 410, 413, 415, 422, 503, 507}),
     ("get", "/v1/models"): Call(("read",), {422, 503}),

@@ -72,7 +72,7 @@ async def keyring(store: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def opens(keyring: Keyring, text: str) -> bool:
-    access = keyring.access(text, "")
+    access = keyring.access(text)
     return access.key_id is not None and access.allows("read")
 
 
@@ -87,9 +87,9 @@ async def test_an_older_document_does_not_undo_a_revocation(keyring: Keyring) ->
 
 async def test_only_changed_keys_are_read(keyring: Keyring, store: Store) -> None:
     key, text = new_key("n", ["read"])
-    assert keyring.access(None, "").allows("admin")
+    assert keyring.access(None).allows("admin")
     store.kept.append(Kept(key.id, 41, key))
-    await eventually_async(lambda: not keyring.access(None, "").allows("read"))
+    await eventually_async(lambda: not keyring.access(None).allows("read"))
     assert opens(keyring, text)
     n_asked = len(store.asked_after)
     await eventually_async(lambda: len(store.asked_after) > n_asked + 2)
@@ -122,17 +122,17 @@ async def test_removed_keys_are_forgotten(keyring: Keyring, store: Store) -> Non
 async def test_a_rate_limiter_survives_changes_of_its_key(keyring: Keyring) -> None:
     key, text = new_key("n", ["read"], rates=RateLimits(max_concurrent_requests=1))
     keyring._note({key.id: key.at(1)})
-    before = keyring.access(text, "").limits
+    before = keyring.access(text).limits
     keyring._note({key.id: key.model_copy(update={"note": "other"}).at(2)})
-    assert keyring.access(text, "").limits is before
+    assert keyring.access(text).limits is before
     keyring._note({key.id: key.model_copy(update={"rates": RateLimits(max_concurrent_requests=2)}).at(3)})
-    assert keyring.access(text, "").limits is not before
+    assert keyring.access(text).limits is not before
 
 
 async def test_a_running_request_notices_that_its_key_has_expired(keyring: Keyring) -> None:
     key, text = new_key("n", ["read"])
     keyring._note({key.id: key.at(1)})
-    access = keyring.access(text, "")
+    access = keyring.access(text)
     access.check()
     keyring._note({key.id: key.model_copy(update={"expires_unix_ms": 1}).at(2)})
     with pytest.raises(KeyInvalid, match="has expired"):
@@ -140,11 +140,11 @@ async def test_a_running_request_notices_that_its_key_has_expired(keyring: Keyri
 
 
 async def test_a_running_request_without_a_key_ends_with_the_first_key(keyring: Keyring, store: Store) -> None:
-    access = keyring.access(None, "")
+    access = keyring.access(None)
     access.check()
     key, _ = new_key("first", ["admin"])
     store.kept.append(Kept(key.id, 1, key))
-    await eventually_async(lambda: not keyring.access(None, "").allows("read"))
+    await eventually_async(lambda: not keyring.access(None).allows("read"))
     with pytest.raises(KeyRequired):
         access.check()
 
@@ -174,7 +174,7 @@ async def test_a_server_whose_keys_are_lost_is_not_ready(keyring: Keyring, store
     await eventually_async(lambda: not opens(keyring, text))
     for shown in (text, None):
         with pytest.raises(NotReady):
-            keyring.access(shown, "").require(["read"])
+            keyring.access(shown).require(["read"])
     with pytest.raises(NotReady):
         keyring.check_ready()
     store.kept.append(Kept(key.id, 2, key))
@@ -186,7 +186,7 @@ async def test_a_revocation_holds_before_a_full_store_accepts_it(keyring: Keyrin
     (admin, admin_text), (key, text) = new_key("admin", ["admin"]), new_key("n", ["read"])
     store.kept = [Kept(admin.id, 1, admin), Kept(key.id, 2, key)]
     await eventually_async(lambda: opens(keyring, text))
-    access = keyring.access(admin_text, "")
+    access = keyring.access(admin_text)
     store.full = True
     for _ in range(2):
         unstored = await keyring.revoke(key.id, access)
@@ -221,7 +221,7 @@ async def test_a_revocation_that_cannot_be_stored_does_not_delay_others(keyring:
     await eventually_async(lambda: opens(keyring, text))
     store.full = True
     for key in (one, other):
-        await keyring.revoke(key.id, keyring.access(admin_text, ""))
+        await keyring.revoke(key.id, keyring.access(admin_text))
     store.kept[1] = Kept(one.id, 4, later(one))
     await eventually_async(lambda: one.id in keyring._newer)
     store.full = False
@@ -235,7 +235,7 @@ async def test_the_caller_with_a_newer_key_is_unknown(keyring: Keyring, store: S
     key, text = new_key("n", ["read"])
     store.kept = [Kept(key.id, 2, later(key))]
     await eventually_async(lambda: key.id in keyring._newer)
-    access = keyring.access(text[:-1] + ("a" if text[-1] != "a" else "b"), "")
+    access = keyring.access(text[:-1] + ("a" if text[-1] != "a" else "b"))
     assert access.key_id is None  # the audit log must not name a key whose secret was not checked
     with pytest.raises(DocumentNewer):
         access.require(["read"])

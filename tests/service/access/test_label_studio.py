@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from tests.service.access.keyed import Keyed
-from tests.service.access.test_tokens import token
 from tests.support.http_server import http_server
 
 CONFIG = (
@@ -51,7 +50,7 @@ def test_only_a_key_that_may_learn_connects_a_project(keyed: Keyed, studio: str)
         assert answer.json()["model_version"]
 
     learner = keyed.make(scopes=["predict", "learn"])["key"]
-    others = (keyed.make(scopes=["predict"])["key"], token(learner, "tags"), token(keyed.admin, "tags"))
+    others = (keyed.make(scopes=["predict"])["key"], keyed.make(scopes=["predict"], models=["tags"])["key"])
     for other in others:
         setup(other, "theirs")
     assert ask("webhook", learner, **TRAIN).status_code == 422

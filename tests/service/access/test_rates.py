@@ -1,14 +1,13 @@
-"""Rates of keys, and too many attempts with wrong keys."""
+"""Rates of keys."""
 
 import json
 from typing import Any
 
 import pytest
-from tests.service.access.keyed import UNKNOWN, Keyed
+from tests.service.access.keyed import Keyed
 from tests.service.api.answers import refused
 
-from manylabel_service.access import rates
-from manylabel_service.access.rates import FailedAttempts, RateLimiter, RateLimits, TokenBucket
+from manylabel_service.access.rates import RateLimiter, RateLimits, TokenBucket
 from manylabel_service.errors import RateLimited
 
 SELDOM = 0.01
@@ -154,29 +153,3 @@ def test_a_stream_that_would_wait_too_long_is_ended(keyed: Keyed, model: str) ->
     assert learnt["updates"] == 1
     assert (refused["line"], refused["error"]["code"]) == (2, "rate_limited")
     assert refused["retry_after"] >= 1
-
-
-def test_too_many_wrong_keys_are_refused(keyed: Keyed) -> None:
-    keyed.keyring._attempts = FailedAttempts()
-    try:
-        answers = [keyed.call("get", "/v1/models", UNKNOWN) for _ in range(rates.AT_ONCE)]
-        assert {answer.status_code for answer in answers} == {401}
-        late = next(late for _ in range(10**4) if (late := keyed.call("get", "/v1/models", UNKNOWN)).status_code == 429)
-        refused(late, 429, "too_many_attempts")
-        assert int(late.headers["retry-after"]) >= 1
-        assert keyed.call("get", "/v1/models").status_code == 200  # a right one is let in
-        assert keyed.client.get("/livez", headers={"api-key": UNKNOWN}).status_code == 200
-    finally:
-        keyed.keyring._attempts = FailedAttempts(at_once=10**6)
-
-
-def test_attempts_are_counted_by_address() -> None:
-    failed = FailedAttempts(at_once=2)
-    assert [failed.count("10.0.0.1") > 0 for _ in range(3)] == [False, False, True]
-    assert failed.count("10.0.0.2") == 0
-    assert [failed.count(f"2001:db8::{number}") > 0 for number in range(3)] == [False, False, True]
-    assert failed.count("2001:db8:0:1::1") == 0  # of another network
-    assert failed.count("") == 0
-    for number in range(rates.MAX_ADDRESSES + 10):
-        failed.count(f"host-{number}")
-    assert len(failed._buckets) == rates.MAX_ADDRESSES

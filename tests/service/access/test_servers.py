@@ -115,7 +115,7 @@ def test_a_server_at_a_public_address_starts_if_it_is_insecure(tmp_path: Path) -
 async def test_a_worker_that_does_not_check_is_not_open(sqlite_store: Store) -> None:
     keyring = Keyring(KeyStore(sqlite_store.documents, 10), "0.0.0.0")
     await keyring.start(check=False)
-    assert not keyring.access(None, "").allows("read")
+    assert not keyring.access(None).allows("read")
     await keyring.stop()
 
 
@@ -152,14 +152,14 @@ async def test_a_local_change_does_not_hide_a_remote_one(store: Store, monkeypat
     await there.start()
     try:
         (lost, lost_text), (made, made_text), (own, _) = (new_key(name, ("admin",)) for name in ("lost", "made", "own"))
-        anybody = here.access(None, "")
+        anybody = here.access(None)
         await here.add(lost, anybody)
-        await eventually_async(lambda: there.access(lost_text, "").allows("read"))
+        await eventually_async(lambda: there.access(lost_text).allows("read"))
         await there.revoke(lost.id, anybody)
         await there.add(made, anybody)
         await here.add(own, anybody)  # before the next poll of `here`
-        await eventually_async(lambda: not here.access(lost_text, "").allows("read"))
-        await eventually_async(lambda: here.access(made_text, "").allows("read"))
+        await eventually_async(lambda: not here.access(lost_text).allows("read"))
+        await eventually_async(lambda: here.access(made_text).allows("read"))
     finally:
         await here.stop()
         await there.stop()

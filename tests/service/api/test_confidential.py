@@ -122,16 +122,15 @@ def test_no_client_data_are_in_logs_audits_and_metrics(server_process: Callable[
     learn_online(send)
     train(send)
     metrics = send("GET", "/metrics")
-    audit = send("GET", "/v1/audit?limit=1000")
     server.kill()
     server.start()  # what restoring says of it
     assert server.stop() == 0
 
     refused = {status for statuses in send.statuses.values() for status in statuses}
     assert {200, 201, 202, 400, 422, 404} <= refused, "all kinds of answers were given"
-    assert len(audit["calls"]) > 40
-    texts = {"metrics": metrics.decode(), "audit": json.dumps(audit), "log": server.log.read_text()}
-    texts["audit file"] = (server.data_dir / "audit.jsonl").read_text()
+    texts = {"metrics": metrics.decode(), "log": server.log.read_text()}
+    texts["audit"] = (server.data_dir / "audit.jsonl").read_text()
+    assert len(texts["audit"].splitlines()) > 40
     for place, text in texts.items():
         assert len(text) > 1000
         lines = [line for line in text.splitlines() if MARK in line]

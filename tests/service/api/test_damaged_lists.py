@@ -161,14 +161,3 @@ def test_damaged_versions_are_listed(serve: Serve) -> None:
         assert answer.status_code == 200
         assert [version["version"] for version in answer.json()["versions"]] == [3]
         assert sorted(answer.json()["damaged"]) == [1, 2]
-
-
-def test_damaged_lines_of_the_audit_are_skipped(serve: Serve, tmp_path: Path) -> None:
-    with serve(data_dir=tmp_path) as client:
-        client.post("/v1/models", json={"name": "m", "algorithm": "falt"})
-        assert client.get("/v1/audit").json()["calls"]
-        with (tmp_path / "audit.jsonl").open("ab") as file:
-            file.write(b'nothing\n{}\n[1]\n{"time": 5, "model": {}}\n{"time": "x"}\n\xff\xfe\n{"time": null}\n')
-        for query in ("", "?since=2020-01-01T00:00:00Z", "?model=m", "?key=k", "?since=0001-01-01T00:00:00%2B14:00"):
-            lines = ok(client.get(f"/v1/audit{query}"))["calls"]
-            assert {line["route"] for line in lines} <= {"/v1/models", "/v1/audit"}, query

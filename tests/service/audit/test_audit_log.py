@@ -1,8 +1,11 @@
 """The audit log of a process: calls are written soon, no request waits for the disk, and lost calls are counted."""
 
 import asyncio
+import errno
 import json
+import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,8 +15,7 @@ from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.audit import log as audit_log
 from manylabel_service.audit.call import Call, subject
-from manylabel_service.audit.files import AuditFiles
-from manylabel_service.audit.log import AuditLog
+from manylabel_service.audit.log import AuditFile, AuditLog
 
 
 def call(n: int, path: str = "/v1/models/m/update", route: str | None = "/v1/models/{name}/update") -> Call:
@@ -26,7 +28,7 @@ def written(path: Path) -> list[str]:
 
 async def test_calls_are_written_in_the_background_and_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "audit.jsonl"
-    log = AuditLog(AuditFiles(path, 10**6, 1), lambda n: None)
+    log = AuditLog(AuditFile(path), lambda n: None)
     for n in range(3):
         log.add(call(n))
     await eventually_async(lambda: written(path) == ["r0", "r1", "r2"])
@@ -45,7 +47,7 @@ async def test_without_a_disk_some_calls_wait_and_the_others_are_counted(
     lost: list[int] = []
     (tmp_path / "place").write_text("no directory")
     path = tmp_path / "place" / "audit.jsonl"
-    log = AuditLog(AuditFiles(path, 10**6, 1), lost.append)
+    log = AuditLog(AuditFile(path), lost.append)
     with pytest.raises(OSError, match="place"):
         await log.check()
     with structlog.testing.capture_logs() as lines:
@@ -69,17 +71,17 @@ async def test_calls_of_two_failed_attempts_are_retried(tmp_path: Path, monkeypa
     """The second attempt takes the calls over before the first checks for waiting ones."""
     monkeypatch.setattr(audit_log, "RETRY_SECONDS", 0.01)
     path, begun, gate, is_broken = tmp_path / "audit.jsonl", list[bytes](), threading.Semaphore(0), True
-    append = AuditFiles.append
+    append = AuditFile.append
 
-    def slow(files: AuditFiles, text: bytes) -> None:
+    def slow(file: AuditFile, text: bytes) -> None:
         begun.append(text)
         gate.acquire()
         if is_broken:
             raise OSError("broken")
-        append(files, text)
+        append(file, text)
 
-    monkeypatch.setattr(AuditFiles, "append", slow)
-    log = AuditLog(AuditFiles(path, 10**6, 1), lambda n: None)
+    monkeypatch.setattr(AuditFile, "append", slow)
+    log = AuditLog(AuditFile(path), lambda n: None)
     log.add(call(0))
     await eventually_async(lambda: len(begun) == 1)
     second = asyncio.create_task(log.flush())
@@ -98,15 +100,15 @@ async def test_calls_of_two_failed_attempts_are_retried(tmp_path: Path, monkeypa
 async def test_an_unexpected_error_does_not_end_the_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_log, "RETRY_SECONDS", 0.01)
     path, failures = tmp_path / "audit.jsonl", [RuntimeError("unexpected"), ValueError("unexpected")]
-    append = AuditFiles.append
+    append = AuditFile.append
 
-    def failing(files: AuditFiles, text: bytes) -> None:
+    def failing(file: AuditFile, text: bytes) -> None:
         if failures:
             raise failures.pop()
-        append(files, text)
+        append(file, text)
 
-    monkeypatch.setattr(AuditFiles, "append", failing)
-    log = AuditLog(AuditFiles(path, 10**6, 1), lambda n: None)
+    monkeypatch.setattr(AuditFile, "append", failing)
+    log = AuditLog(AuditFile(path), lambda n: None)
     with structlog.testing.capture_logs() as lines:
         log.add(call(0))
         await eventually_async(lambda: written(path) == ["r0"])
@@ -119,7 +121,7 @@ async def test_an_unexpected_error_does_not_end_the_writer(tmp_path: Path, monke
 async def test_a_call_that_cannot_be_written_is_counted_alone(tmp_path: Path) -> None:
     lost: list[int] = []
     path = tmp_path / "audit.jsonl"
-    log = AuditLog(AuditFiles(path, 10**6, 1), lost.append)
+    log = AuditLog(AuditFile(path), lost.append)
     with structlog.testing.capture_logs() as lines:
         for each in (call(0), call(1)._replace(request_id="\ud800"), call(2)):
             log.add(each)
@@ -129,30 +131,70 @@ async def test_a_call_that_cannot_be_written_is_counted_alone(tmp_path: Path) ->
     await log.close()
 
 
-async def test_a_cancelled_reader_loses_no_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_flush_loses_no_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_log, "WRITE_SECONDS", 3_600.0)
     path, may_go_on, began = tmp_path / "audit.jsonl", threading.Event(), threading.Event()
-    append = AuditFiles.append
+    append = AuditFile.append
 
-    def fails_at_first(files: AuditFiles, text: bytes) -> None:
+    def fails_at_first(file: AuditFile, text: bytes) -> None:
         first = not began.is_set()
         began.set()
         assert may_go_on.wait(DEADLINE_SECONDS)
         if first:
             raise OSError("no room")
-        append(files, text)
+        append(file, text)
 
-    monkeypatch.setattr(AuditFiles, "append", fails_at_first)
-    files = AuditFiles(path, 10**6, 1)
-    log = AuditLog(files, lambda n: None)
+    monkeypatch.setattr(AuditFile, "append", fails_at_first)
+    log = AuditLog(AuditFile(path), lambda n: None)
     log.add(call(0))
-    reader = asyncio.create_task(log.read_back(files, None, lambda line: True, 10))
+    flush = asyncio.create_task(log.flush())
     await eventually_async(began.is_set)
-    reader.cancel()
-    await asyncio.gather(reader, return_exceptions=True)
+    flush.cancel()
+    await asyncio.gather(flush, return_exceptions=True)
     may_go_on.set()
     await log.close()
     assert written(path) == ["r0"]
+
+
+def test_a_file_that_is_moved_is_made_anew(tmp_path: Path) -> None:
+    file = AuditFile(path := tmp_path / "audit.jsonl")
+    file.append(b"1\n")
+    path.rename(moved := tmp_path / "audit.jsonl.1")
+    file.append(b"2\n")
+    assert (moved.read_bytes(), path.read_bytes()) == (b"1\n", b"2\n")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_full_disk_leaves_no_part_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = AuditFile(path := tmp_path / "audit.jsonl")
+    file.append(b"1\n")
+    write, room = os.write, [3, 0]
+
+    def little(descriptor: int, data: bytes) -> int:
+        if not (free := room.pop(0)):
+            raise OSError(errno.ENOSPC, "no space left on device")
+        return write(descriptor, data[:free])
+
+    monkeypatch.setattr(audit_log.os, "write", little)
+    with pytest.raises(OSError, match="no space"):
+        file.append(b"23456\n")
+    assert path.read_bytes() == b"1\n"
+
+
+def test_lines_of_several_writers_stay_whole(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+
+    def write(name: str) -> None:
+        for n in range(100):
+            AuditFile(path).append((f"{name}{n} " * 20_000 + "\n").encode() * 2)
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(write, "ab"))
+    lines = [line.split() for line in path.read_text().splitlines()]
+    assert {len(line) for line in lines} == {20_000}
+    assert {len(set(line)) for line in lines} == {1}
+    for name in "ab":
+        assert [line[0] for line in lines if line[0][0] == name][::2] == [f"{name}{n}" for n in range(100)]
 
 
 @for_each(
@@ -170,7 +212,6 @@ async def test_a_cancelled_reader_loses_no_call(tmp_path: Path, monkeypatch: pyt
         ("/v1/datasets/d", {"dataset": "d"}),
         ("/v1/jobs/01J/retry", {"target": "01J"}),
         ("/v1/keys/ab12", {"target": "ab12"}),
-        ("/v1/audit", {}),
         ("/v1/models/no name at all/update", {}),
         ("/v1/models/m/snapshots/what ever", {"model": "m"}),
         ("/", {}),

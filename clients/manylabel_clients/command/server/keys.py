@@ -12,13 +12,12 @@ import click
 
 from manylabel_clients.command.declaring import Argument, Fields, Option, command, group
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import AsJson, KeyFile, ModelName, Yes, confirm, read_key, remote
+from manylabel_clients.command.options import AsJson, Yes, confirm, remote
 from manylabel_clients.command.output.tables import print_facts, print_table
 from manylabel_clients.command.output.text import print_json, short_time
 from manylabel_clients.command.server.program import init
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.keys import SCOPES, ApiKey, NewApiKey, RateLimits
-from manylabel_clients.http.transport.credentials import KEY_VARIABLE, MAX_TOKEN_SECONDS, derive_token
 
 KeyId = Annotated[str, Argument(metavar="ID", help="Id of the key: the part between its two underscores.")]
 _Note = Annotated[str | None, Option(help="Note for people.")]
@@ -170,22 +169,6 @@ def revoke(client: Client, id: KeyId, yes: Yes = False) -> None:
     click.echo(f"revoked {id}")
 
 
-def token(
-    model: ModelName,
-    seconds: Annotated[int, Option(min=1, max=MAX_TOKEN_SECONDS, help="Validity in seconds.")] = 300,
-    api_key: KeyFile = None,
-) -> None:
-    """Derive a short-lived token from a key, for predictions of one model, for example in a browser. No server is
-    called."""
-    key = os.environ.get(KEY_VARIABLE) if api_key is None else read_key(api_key).text
-    if not key:
-        raise Failure(f"a token is derived from a key: give --api-key-file, or {KEY_VARIABLE}")
-    try:
-        click.echo(derive_token(key, model, seconds))
-    except ValueError as error:
-        raise Failure(str(error)) from None
-
-
 @contextmanager
 def _new_file(path: Path | None) -> Iterator[None]:
     """Create the file before the key, so that no key is lost; remove the file if no key is created."""
@@ -221,7 +204,6 @@ keys = group(
     show,
     change,
     revoke,
-    token,
     init,
     help="Create, list, change and revoke the keys of a server; without a command, list them.",
 )

@@ -8,7 +8,6 @@ from starlette.responses import Response
 
 from manylabel_service.api.context import context_of
 from manylabel_service.api.web.access import OPEN
-from manylabel_service.api.web.codings import takes
 from manylabel_service.api.web.middleware import PAGE
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import DirectRoute, RawHeaders
@@ -48,11 +47,7 @@ async def file(request: Request, version: str, path: str) -> Response:
 
 
 def _file(request: Request, file: UiFile, headers: RawHeaders) -> Response:
-    packed = takes(_header(request, b"accept-encoding"), b"gzip")
-    own = [(b"content-type", file.media_type), (b"vary", b"accept-encoding"), *headers]
-    if packed:
-        own.append((b"content-encoding", b"gzip"))
-    return _response(request, 200, file.packed if packed else file.content, own)
+    return _response(request, 200, file.content, [(b"content-type", file.media_type), *headers])
 
 
 def _response(request: Request, status: int, content: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Response:

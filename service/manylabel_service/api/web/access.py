@@ -83,7 +83,7 @@ AccessOf = Annotated[Access, Depends(_access)]
 
 
 def shown_key(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Return the key or token that a request sends; None if missing."""
+    """Return the key that a request sends; None if missing."""
     for name, value in headers:
         if name == b"authorization":
             return _authorization(value)
@@ -94,7 +94,7 @@ def shown_key(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
 
 def _authorization(value: bytes) -> str:
     """Return the key in the header Authorization; an empty text for none."""
-    if value.startswith(b"Bearer ml"):
+    if value.startswith(b"Bearer ml_"):
         return value[7:].decode("latin-1").rstrip()
     scheme, _, rest = value.decode("latin-1").partition(" ")
     if scheme.lower() == "basic":

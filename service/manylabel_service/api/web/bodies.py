@@ -12,7 +12,6 @@ from starlette.responses import Response
 from starlette.types import Message, Receive
 
 from manylabel_core.datasets.formats.ndjson import MERGED_LINES
-from manylabel_service.api.web.codings import SUPPORTED
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.idempotency import IdempotencyKey
 
@@ -149,10 +148,11 @@ def check_headers(request: Request, expected: bytes | None, max_bytes: int | Non
 
 
 def check_coding(value: bytes) -> None:
-    """Reject an unknown coding in the header Content-Encoding; known ones are already decompressed."""
+    """Reject a compressed body by its header Content-Encoding."""
     if value.strip().lower() not in (b"", b"identity"):
-        detail = f"the Content-Encoding may be {SUPPORTED}, not {value.decode('latin-1')[:100]!r}"
-        raise Problem("unsupported_media_type", detail, headers={"Accept-Encoding": SUPPORTED})
+        sent = value.decode("latin-1")[:100]
+        detail = f"the body must not be compressed; its Content-Encoding is {sent!r}. The file of a dataset may be gzip"
+        raise Problem("unsupported_media_type", detail, headers={"Accept-Encoding": "identity"})
 
 
 def _check_media_type(media_type: bytes, expected: bytes) -> None:

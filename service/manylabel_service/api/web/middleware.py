@@ -11,11 +11,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from manylabel_service.api.web.origins import OriginCheck
 from manylabel_service.api.web.problems import Problem, problem_of, problem_response
-from manylabel_service.audit.call import call_of, subject
+from manylabel_service.audit.call import call_of
 from manylabel_service.audit.log import AuditLog
 from manylabel_service.errors import DISK_FULL, StorageFull
 from manylabel_service.telemetry.metrics import Telemetry
-from manylabel_service.telemetry.tracing import RequestSpan
 
 log = structlog.get_logger()
 
@@ -152,42 +151,3 @@ def _broken(error: Exception, scope: Scope) -> Problem:
     if isinstance(error, OSError) and error.errno in DISK_FULL:
         return problem_of(StorageFull(str(error)))
     return Problem("internal_error", f"internal error; see the server's log for request id {scope['request_id']}")
-
-
-_CARRIERS = frozenset({b"traceparent", b"tracestate"})
-
-
-class TracingMiddleware:
-    """Middleware that traces requests, and continues the trace in `traceparent` (W3C).
-
-    OpenTelemetry's ASGI instrumentation takes 90 us per request instead of 24, and adds the query to the span.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        carrier = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _CARRIERS}
-        span = RequestSpan(scope["method"] if scope["method"] in _METHODS else "other", carrier)
-        status = 0
-
-        async def send_noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_noting)
-        finally:
-            route = getattr(scope.get("route"), "path", None)
-            about = {} if route is None else subject(scope["path"])
-            facts = {
-                "manylabel.request_id": scope.get("request_id"),
-                "manylabel.model": about.get("model"),
-                "manylabel.position": scope.get("audit", {}).get("position"),
-            }
-            span.end(route, status, scope.get("problem"), facts)

@@ -42,7 +42,7 @@ _STATUS: Mapping[Kind, int] = {
 _OF_HTTP = {
     400: ("malformed_request", "malformed_json", "bad_request"),
     403: ("learning_not_allowed", "origin_not_allowed"),
-    404: ("not_found", "audit_not_kept"),
+    404: ("not_found",),
     405: ("method_not_allowed",),
     408: ("request_timeout", "stream_idle"),
     413: ("body_too_large", "batch_too_large"),

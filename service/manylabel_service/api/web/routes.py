@@ -30,9 +30,9 @@ RawHeaders = Sequence[tuple[bytes, bytes]]
 
 
 SECURITY_SCHEMES: dict[str, dict[str, str]] = {
-    "bearer": {"type": "http", "scheme": "bearer", "description": "A key, or a token derived from one."},
+    "bearer": {"type": "http", "scheme": "bearer", "description": "A key."},
     "basic": {"type": "http", "scheme": "basic", "description": "The password is a key; any user name is accepted."},
-    "apiKey": {"type": "apiKey", "in": "header", "name": "api-key", "description": "A key, or a token."},
+    "apiKey": {"type": "apiKey", "in": "header", "name": "api-key", "description": "A key."},
 }
 """Ways to send a key, in OpenAPI."""
 
@@ -55,7 +55,7 @@ class GuardedRoute(APIRoute):
         self.app = guarded(self.app, self.scopes)
 
 
-REFUSALS = ("key_required", "key_invalid", "scope_missing", "model_not_allowed", "rate_limited", "too_many_attempts")
+REFUSALS = ("key_required", "key_invalid", "scope_missing", "model_not_allowed", "rate_limited")
 """Error codes for callers without permission."""
 
 

@@ -15,13 +15,9 @@ import msgpack
 
 from manylabel_service.errors import ReleaseTooOld
 from manylabel_service.storage import Entry
-from manylabel_service.zstd import zstd
 
 ANY_MAGIC = b"MLSEG"
 MAGIC = ANY_MAGIC + b"1"
-
-LEVEL = 3
-"""Compression level of zstd; level 9 would save a seventh of the bytes at a fifteenth of the speed."""
 
 _LENGTH_BYTES = 4
 
@@ -34,7 +30,7 @@ def encode(after: str, entries: Sequence[Entry]) -> bytes:
     """Return the segment of one or more entries that follow the position `after`."""
     packer = msgpack.Packer()
     raw = b"".join([packer.pack((position, time_ms, payload)) for position, payload, time_ms in entries])
-    body = zlib.compress(raw) if zstd is None else zstd.compress(raw, LEVEL)
+    body = zlib.compress(raw)
     header = {
         "after": after,
         "through": entries[-1].position,
@@ -42,7 +38,6 @@ def encode(after: str, entries: Sequence[Entry]) -> bytes:
         "bytes": len(raw),
         "first": entries[0].time_ms,
         "last": entries[-1].time_ms,
-        "compression": "zlib" if zstd is None else "zstd",
         "sha256": hashlib.sha256(body).hexdigest(),
     }
     written = json.dumps(header).encode()
@@ -69,26 +64,13 @@ def decode(data: bytes) -> tuple[str, list[Entry]]:
         header, body = json.loads(data[begin:end]), data[end:]
         if hashlib.sha256(body).hexdigest() != header["sha256"]:
             raise ValueError("its body does not match its checksum")
-        entries = _unpacked(_decompressed(body, header), header)
+        entries = _unpacked(zlib.decompressobj().decompress(body, header["bytes"]), header)
         facts = (len(entries), entries[-1].position, entries[0].time_ms, entries[-1].time_ms)
         if facts != tuple(header[name] for name in ("entries", "through", "first", "last")):
             raise ValueError("its entries are not those of its header")
         return str(header["after"]), entries
-    except (ValueError, KeyError, TypeError, IndexError, msgpack.UnpackException) as error:
+    except (ValueError, KeyError, TypeError, IndexError, msgpack.UnpackException, zlib.error) as error:
         raise DamagedSegment(str(error)) from error
-
-
-def _decompressed(body: bytes, header: dict[str, Any]) -> bytes:
-    size = header["bytes"]
-    if header["compression"] == "zlib":
-        return zlib.decompressobj().decompress(body, size)
-    if zstd is None:
-        raise ValueError("this Python was built without zstd")
-    try:
-        raw: bytes = zstd.ZstdDecompressor().decompress(body, size)
-    except zstd.ZstdError as error:
-        raise ValueError(str(error)) from error
-    return raw
 
 
 def _unpacked(raw: bytes, header: dict[str, Any]) -> list[Entry]:

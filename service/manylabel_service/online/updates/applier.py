@@ -47,7 +47,6 @@ from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, L
 from manylabel_service.online.updates.replay_verifier import ReplayVerifier
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
 from manylabel_service.storage import Durability, Entry, ModelMeta, SnapshotMeta
-from manylabel_service.telemetry import tracing
 
 APPENDS = 3
 """Maximum number of attempts to append, each after the model was restored."""
@@ -281,10 +280,7 @@ class Applier:
 
     async def _append_and_apply(self, group: list[Pending]) -> tuple[list[ApplyResult], ServiceError | None]:
         """Append the group; first apply earlier entries of other processes, then the group."""
-        stages = tracing.stages((pending.mark for pending in group), self._record.name)
         stored = await self._append([pending.payload for pending in group])
-        if stages is not None:
-            stages.done("append", [entry.position for entry in stored[-len(group) :]])
         n_foreign = len(stored) - len(group)
         entries = await self._replayer.decoded(stored[:n_foreign])
         entries += [LogEntry(e.position, p.change, p.checked) for e, p in zip(stored[n_foreign:], group, strict=True)]
@@ -292,10 +288,7 @@ class Applier:
             if GATE.closed:
                 await self._replayer.compiled(self.model, entries)
             await self._reserve_capacity(group)
-            results = await self._apply_entries(entries, payload_bytes(stored), by_others=n_foreign > 0)
-            if stages is not None:
-                stages.done("fold", [entry.position for entry in entries[-len(group) :]])
-            return results, None
+            return await self._apply_entries(entries, payload_bytes(stored), by_others=n_foreign > 0), None
         except Interrupted as error:
             results, failure = error.results, self._handle_error(error.error)
         except NotCompiled as error:

@@ -12,7 +12,6 @@ from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.dry_run import Checked, SizeDelta
 from manylabel_service.online.state.log_entries import Change
 from manylabel_service.settings import Settings
-from manylabel_service.telemetry import tracing
 from manylabel_service.work_rate import GRACE_SHARE, WorkRate
 
 GROUP_EXAMPLES = 10_000
@@ -37,8 +36,6 @@ class Pending(NamedTuple):
     checked: Checked | None
     result: "asyncio.Future[ApplyResult]"
     deadline: float = math.inf
-    mark: tracing.Mark | None = None
-    """Position of the update in a trace."""
 
     @property
     def growth(self) -> SizeDelta:
@@ -113,7 +110,7 @@ class UpdateQueue:
         if (seconds := self.seconds) > deadline - now:
             raise self._too_long(seconds - (deadline - now))
         result = asyncio.get_running_loop().create_future()
-        pending = Pending(change, payload, checked, result, deadline, tracing.mark())
+        pending = Pending(change, payload, checked, result, deadline)
         self._check_room(pending.growth.examples, len(payload))
         self._waiting.append(pending)
         self.growth = self.growth.plus(pending.growth)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from tests.service.api.answers import create, ok, refused
+from tests.support.audited import audited
 
 from manylabel_service.api.routers.history import HistoryEntry
 from manylabel_service.online.history import archiver
@@ -122,7 +123,7 @@ def test_reading_the_log_is_audited(serve: Callable[..., Any]) -> None:
         address = create(client, "tags")
         position = update(client, address, {"x": {"a": 1}, "y": ["p"]})["position"]
         log(client, address)
-        newest = client.get("/v1/audit").json()["calls"][0]
+        newest = audited(client)[-1]
         assert (newest["method"], newest["route"], newest["position"]) == ("GET", "/v1/models/{name}/log", position)
 
 

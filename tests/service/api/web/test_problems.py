@@ -83,7 +83,6 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.JobNotAllowed("01k"), 403, "model_not_allowed", None),
     (errors.BeyondOwnKey("expires_at", "must be 2027-01-31T12:00:00.000Z or earlier"), 403, "beyond_own_key", None),
     (errors.RateLimited("your key allows 2 requests per second", 0.4), 429, "rate_limited", "1"),
-    (errors.TooManyAttempts(2.5), 429, "too_many_attempts", "3"),
     (errors.KeyNotFound("a" * 12), 404, "key_not_found", None),
     (errors.KeysFull(1_000), 507, "limit_exceeded", None),
     (errors.PositionNotFound("a", "7"), 404, "position_not_found", None),

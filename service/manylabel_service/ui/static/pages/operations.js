@@ -1,7 +1,6 @@
-/** The server itself: whether all is well, who shares the store, keys, webhooks, the audit, and states to take along. */
+/** The server itself: whether all is well, who shares the store, keys, webhooks, and states to take along. */
 
 import { archive } from './operations/archive.js';
-import { audit } from './operations/audit.js';
 import { keys } from './operations/keys.js';
 import { replicas } from './operations/replicas.js';
 import { webhooks } from './operations/webhooks.js';
@@ -13,5 +12,5 @@ export function title() {
 }
 
 export async function render(parameters, { signal }) {
-  return h('div', {}, health(signal), replicas(signal), keys(signal), webhooks(signal), audit(signal), archive(signal));
+  return h('div', {}, health(signal), replicas(signal), keys(signal), webhooks(signal), archive(signal));
 }
