@@ -1,4 +1,4 @@
-"""Which number fields of records are optional: a record that has one of them says so with a feature of its own."""
+"""Optional number fields of records, and the features that say which of them a record has."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class NumberFields:
     also has the feature `given_name` of the field, with the value 1. A field that all records so far have needs no such
     feature yet, so later records need not be known.
 
-    A feature name without "=" is a number. There are no such features before the first category or text, because
-    examples of numbers alone are sparse features, nor with more than `MAX_NUMBER_FIELDS` number fields.
+    A feature name without "=" is a number. No number is optional before the first category or text, because examples of
+    numbers alone are sparse features, or with more than `MAX_NUMBER_FIELDS` number fields.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class NumberFields:
         return [given_name(name) for name in numbers if name not in self.always]
 
     def is_settled(self, name: str) -> bool:
-        """Return whether so many records had this number that it is no mistake."""
+        """Return whether at least `SETTLED` records had this number, so that it is not a mistake."""
         return self.seen is None or self.seen.get(name, 0) >= SETTLED
 
     def to_json(self) -> dict[str, Any]:

@@ -81,7 +81,8 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
         """
         if not hasattr(self, "vocabulary_"):
             raise NotFittedError("this RecordVectorizer is not fitted yet: call fit with some records")
-        return with_given(self._rows(records, grow=False), self._given, len(self.vocabulary_))
+        rows: sp.csr_array = with_given(self._rows(records, grow=False), self._given, len(self.vocabulary_))
+        return rows
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the columns."""
