@@ -35,8 +35,8 @@ def decided(item: dict[str, Any], field: str) -> tuple[dict[str, Any], dict[str,
         y = y if answer == "accept" else None
     elif answer != "accept" and "_task_hash" in item:
         raise ValueError(
-            f"a row of Prodigy with the answer {shown(answer)}: its labels are read from label, a string, or accept, with "
-            f"options, not from {shown(field)}; omit such rows"
+            f"a row of Prodigy with the answer {shown(answer)}: its labels are read from label (a string) or from "
+            f"accept (with options), not from {shown(field)}; omit such rows"
         )
     else:
         return None
