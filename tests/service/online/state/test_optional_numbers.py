@@ -66,6 +66,13 @@ def test_numbers_alone_are_sparse_features() -> None:
     assert model.features.names.names == ("b", "c", "a")
 
 
+def test_the_first_category_makes_earlier_numbers_optional() -> None:
+    model = new_model()
+    for x in (named(a=1), named(b=1)):
+        learn(model, (x, ["p"]))
+    assert model.features.complete(named(**{"k=x": 1, "a": 1})).names == ("k=x", "a", "a=given")
+
+
 def test_declared_features_have_no_others() -> None:
     space = FeatureSpace(["a", "b=x"])
     for x in (named(**{"a": 1, "b=x": 1}), named(**{"b=x": 1}), named(a=1)):

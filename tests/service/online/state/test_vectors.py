@@ -7,6 +7,7 @@ import pytest
 from tests.service.online.folds import append, fold, forged, learn, named, new_model
 from tests.support.cases import for_each
 
+from manylabel_core.rows import VECTOR_COLUMNS
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -118,6 +119,16 @@ def test_no_mistake_in_the_first_examples_locks_a_field(mistakes: list[Features]
                 each.features.check(0, mistakes[0])
         learn(each, (right, ["p"]))
     assert restored.to_bytes() == model.to_bytes()
+
+
+def test_vectors_of_each_length_have_their_own_columns() -> None:
+    model = new_model()
+    for v in ([1], [1, 2, 3]):
+        learn(model, (with_vectors(v=v), ["p"]))
+    for v, first in (([4], 0), ([5, 6, 7], 1)):
+        columns, values = model.features.find(with_vectors(v=v))
+        assert columns.tolist() == [0, *(VECTOR_COLUMNS + first + i for i in range(len(v)))]
+        assert values.tolist() == [1, *v]
 
 
 def test_lists_of_any_length_take_no_more_than_three_blocks() -> None:
