@@ -29,6 +29,29 @@ def spelling(name: str) -> str:
     return unicodedata.normalize("NFC", " ".join(folded.translate(_INVISIBLE).split()))
 
 
+class MergedLabels:
+    """Labels of the rows of a file, each under the first of the names that are alike."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+
+    def name(self, label: str) -> str:
+        """Return the first name that is alike."""
+        return self._first.setdefault(spelling(label), label)
+
+    def merged(self, y: list[str] | dict[str, bool] | None) -> list[str] | dict[str, bool] | None:
+        """Return the labels of a row under these names; a label is true if one of its names is."""
+        if y is None:
+            return None
+        if isinstance(y, list):
+            return list(dict.fromkeys(map(self.name, y)))
+        truth: dict[str, bool] = {}
+        for label, relevant in y.items():
+            name = self.name(label)
+            truth[name] = relevant or truth.get(name, False)
+        return truth
+
+
 class AlikeNames:
     """Names by their common form, in the order in which they were added. Threads may use it at the same time."""
 

@@ -138,6 +138,8 @@ PARAMETERS: dict[str, dict[str, str]] = {
         "decimal": NOTHING,
         "missing": NOTHING,
         "empty": NOTHING,
+        "encoding": NOTHING,
+        "merge_alike": NOTHING,
         "weight": NOTHING,
         "zero_based": NOTHING,
         "split": NOTHING,

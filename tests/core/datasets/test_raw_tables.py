@@ -332,6 +332,27 @@ def test_doubtful_labels_are_refused_without_a_separator(cells: list[str], messa
     assert [y for _, y in rows_of(text, tags="l", separator=" ")] == [cell.split(" ") for cell in cells]
 
 
+def test_alike_labels_are_merged_on_request() -> None:
+    text = "a,l\n1,Rock|jazz\n2,rock|Cafe\u0301\n3,caf\u00e9|ROCK|rock\n"
+    assert [y for _, y in rows_of(text, tags="l", merge_alike=True)] == [
+        ["Rock", "jazz"],
+        ["Rock", "Cafe\u0301"],
+        ["Cafe\u0301", "Rock"],
+    ]
+    dataset = read_csv(io.BytesIO(text.encode()), tags="l", merge_alike=True)
+    assert dataset.label_names == ("Rock", "jazz", "Cafe\u0301")
+    assert dataset.Y.toarray().tolist() == [[1, 1, 0], [1, 0, 1], [1, 0, 1]]
+    assert dataset.report is not None
+    assert dict(dataset.report.labels) == {"Rock": 3, "jazz": 1, "Cafe\u0301": 2}
+    lines = (
+        b'{"x": {"a": 1}, "y": {"Rock": false, "rock ": true}}\n{"x": {"a": 2}, "y": {"ROCK": false, "rock": false}}\n'
+    )
+    merged = read_ndjson(io.BytesIO(lines), merge_alike=True)
+    assert (merged.label_names, merged.Y.toarray().tolist()) == (("Rock",), [[1], [0]])
+    with pytest.raises(BadDataset, match="labels that are columns are not merged"):
+        read_csv(io.BytesIO(b"a,x,X\n1,0,1\n"), label_columns=["x", "X"], merge_alike=True)
+
+
 def test_empty_cells_of_labels() -> None:
     text = "a,l\n1,p\n2,\n3,NA\n4,p\n"
     assert [y for _, y in rows_of(text, tags="l")] == [["p"], None, ["NA"], ["p"]]

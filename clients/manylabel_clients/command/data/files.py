@@ -99,6 +99,13 @@ Encoding = Annotated[
         "UTF-16 with its mark."
     ),
 ]
+MergeAlike = Annotated[
+    bool,
+    Option(
+        "--merge-alike",
+        help="CSV, TSV, JSON lines: labels in lists that differ only in case, spaces or Unicode form are one.",
+    ),
+]
 WeightColumn = Annotated[
     str | None,
     Option(
@@ -134,6 +141,7 @@ class TableOptions(NamedTuple):
     missing: Missing = None
     empty: Empty = None
     encoding: Encoding = None
+    merge_alike: MergeAlike = False
     weight: WeightColumn = None
     ref: RefColumn = None
 
@@ -175,13 +183,19 @@ class TableOptions(NamedTuple):
     def given(self) -> dict[str, Any]:
         """Return the options of the reader."""
         ignore = None if self.ignore is None else [name.strip() for name in self.ignore.split(",")]
-        options = {"tags": self.tags, "separator": self.separator, "ignore": ignore, "text": self.texts or None}
+        options: dict[str, Any] = {
+            "tags": self.tags,
+            "separator": self.separator,
+            "ignore": ignore,
+            "text": self.texts or None,
+        }
         lists = {"number": self.number, "category": self.category, "names": self.names, "missing": self.missing}
         options |= {name: field_names(given) for name, given in lists.items()}
         options |= {
             "decimal": self.decimal,
             "empty": self.empty,
             "encoding": self.encoding,
+            "merge_alike": self.merge_alike or None,
             "weight": self.weight,
             "ref": self.ref,
         }

@@ -100,6 +100,7 @@ class DatasetCalls(Resource):
         missing: Sequence[str] | None = None,
         empty: str | None = None,
         encoding: str | None = None,
+        merge_alike: bool | None = None,
         weight: str | None = None,
         train_rows: int | None = None,
         label_details: Mapping[str, str | Mapping[str, str | None]] | None = None,
@@ -134,6 +135,8 @@ class DatasetCalls(Resource):
             Meaning of an empty cell of labels: "unknown" (default), or "none" for no labels.
         encoding : str, optional
             Encoding of a table or of JSON lines, such as "cp1252". Default: UTF-8, or UTF-16 with its mark.
+        merge_alike : bool, optional
+            Whether labels in lists that differ only in case, spaces or Unicode form are one.
         label_details : mapping of str, optional
             By label: a title, or a mapping of "title", "description" and "uri".
         report : callable, optional
@@ -154,6 +157,7 @@ class DatasetCalls(Resource):
             missing=None if missing is None else _line(missing),
             empty=empty,
             encoding=encoding,
+            merge_alike=None if merge_alike is None else str(merge_alike).lower(),
             weight=weight,
             text=json.dumps(dict(text)) if isinstance(text, Mapping) else None if text is None else _line(text),
         )

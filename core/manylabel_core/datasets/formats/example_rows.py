@@ -55,6 +55,9 @@ class RowParts:
         such as NA and null, if the column has numbers or truth values, or the file writes missing values so.
     empty : str, default="unknown"
         Meaning of an empty cell of labels: "unknown", or "none" for no labels.
+    merge_alike : bool, default=False
+        Whether labels in lists and objects that differ only in case, spaces or Unicode form are one label, with the
+        name that comes first.
     encoding : str, optional
         Encoding of the file, one of `ENCODINGS`. None: UTF-8, or UTF-16 with its mark.
     weight, ref : str, optional
@@ -83,6 +86,7 @@ class RowParts:
     missing: Sequence[str] | None = None
     empty: str = "unknown"
     encoding: str | None = None
+    merge_alike: bool = False
 
     def __post_init__(self) -> None:
         for name in ("label_columns", "number", "category", "names", "ignore"):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
+from manylabel_core.alike import MergedLabels
 from manylabel_core.datasets.dataset import Dataset
 from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts, checked_weight
 from manylabel_core.datasets.formats.examples import read_examples
@@ -80,6 +81,7 @@ class JsonLines:
             raise BadDataset(f"{of_tables[0]} is for tables: objects have names, numbers and null")
 
     def __iter__(self) -> Iterator[ExampleRow]:
+        merged = MergedLabels() if self.parts.merge_alike else None
         for line, text in numbered_lines(self._file):
             if not text.strip():
                 continue
@@ -87,7 +89,7 @@ class JsonLines:
                 row = self._row(_object(text), line)
             except ValueError as error:
                 raise BadDataset(error.detail if isinstance(error, BadDataset) else str(error), line=line) from None
-            yield row
+            yield row if merged is None else row._replace(y=merged.merged(row.y))
 
     def _row(self, item: dict[str, Any], line: int) -> ExampleRow:
         if self._field is not None:

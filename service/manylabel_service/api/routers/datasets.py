@@ -74,6 +74,9 @@ class Upload(Parameters):
     such as NA; if empty, only empty cells do."""
     empty: one_of(("unknown", "none")) | None = None  # type: ignore[valid-type]
     """Meaning of an empty cell of labels: `unknown` labels (default), or `none`."""
+    merge_alike: Flag | None = None
+    """Whether labels in lists that differ only in case, spaces or Unicode form are one, with the name that comes
+    first."""
     encoding: one_of(ENCODINGS) | None = None  # type: ignore[valid-type]
     """Encoding of csv, tsv and ndjson; default: UTF-8, or UTF-16 with its mark."""
     weight: Annotated[str, Field(min_length=1, max_length=256)] | None = None
@@ -127,6 +130,7 @@ class Upload(Parameters):
             "decimal": self.decimal,
             "empty": self.empty,
             "encoding": self.encoding,
+            "merge_alike": self.merge_alike,
             "text": None if self.text is None else _text(self.text),
             "weight": self.weight,
         }
@@ -178,6 +182,7 @@ _OF_FORMAT = {
     "category": RECORDS,
     "empty": RECORDS,
     "encoding": RECORDS,
+    "merge_alike": RECORDS,
     "names": TABLES,
     "decimal": TABLES,
     "missing": TABLES,

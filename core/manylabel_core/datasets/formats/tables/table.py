@@ -15,6 +15,7 @@ from itertools import islice
 from os import PathLike
 from typing import IO, Any
 
+from manylabel_core.alike import MergedLabels
 from manylabel_core.datasets.dataset import Dataset
 from manylabel_core.datasets.formats import cells
 from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts, checked_weight
@@ -158,6 +159,8 @@ class Table:
         with opened_text(source, limits.bytes, parts.encoding) as file:
             self._shape = shape_of(file, delimiter, preferred, tuple(parts.names))
         self._roles = Roles(self._shape, parts, limits)
+        if parts.merge_alike and self._roles.listed is None and self._roles.labels:
+            raise BadDataset("labels that are columns are not merged: rename the columns, or leave one out")
         self._scan()
 
     @property
@@ -277,6 +280,7 @@ class Table:
 
     def __iter__(self) -> Iterator[ExampleRow]:
         roles, n_rows = self._roles, 0
+        merged = MergedLabels() if self.parts.merge_alike else None
         as_row = RowReader(self.columns, self._places, self.is_numeric)
         for row in islice(self._filled_rows(), self._n_rows):
             n_rows += 1
@@ -284,7 +288,8 @@ class Table:
             x = as_row.read(found, line)
             weight = None if roles.weight is None else self._weighed(found[roles.weight], line)
             ref = None if roles.ref is None else found[roles.ref].strip() or None
-            yield ExampleRow(line, x, self._truth(found, line), weight, ref)
+            y = self._truth(found, line)
+            yield ExampleRow(line, x, y if merged is None else merged.merged(y), weight, ref)
         if n_rows < self._n_rows:
             raise BadDataset("the file changed while it was read: it has fewer rows")
 
@@ -343,11 +348,13 @@ class Table:
         if self._label_cells is None:
             return dict(zip(self.label_names, self._marks.counts, strict=True)), self._marks.n_unknown
         counts, n_unknown = dict[str, int](), 0
+        merged = MergedLabels() if self.parts.merge_alike else None
         for cell, n in self._lists.counts.items():
             if not cell.strip() or cell.strip() in self._unknown:
                 n_unknown += n
             else:
-                for label in self._label_cells.read(cell):
+                labels = self._label_cells.read(cell)
+                for label in labels if merged is None else dict.fromkeys(map(merged.name, labels)):
                     counts[label] = counts.get(label, 0) + n
         return counts, 0 if self.parts.empty == "none" else n_unknown
 

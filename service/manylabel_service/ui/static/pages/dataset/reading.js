@@ -23,6 +23,7 @@ export const PARAMETERS = {
   missing: 'Cells that mean a missing value, such as NA, -9, instead of the usual words. "" for none but empty cells.',
   empty: 'Meaning of an empty cell of labels: unknown (default), or none.',
   encoding: 'Encoding of the file, such as cp1252 or latin-1. Default: UTF-8, or UTF-16 with its mark.',
+  merge_alike: 'true: labels that differ only in case, spaces or Unicode form are one.',
   weight: 'Column with the weight of each row.',
 };
 
