@@ -180,6 +180,13 @@ class Layout:
         given = after.numbers.given(numbers) if numbers else []
         return after, [name for name in given if name not in (x.names or ())]
 
+    def given(self, x: Features, numbers: Sequence[str]) -> list[str]:
+        """Return the additional features of an example, like `learning`, without the layout after it."""
+        always, of_records = self.numbers.always, self.numbers.of_records or len(numbers) < len(x.names or ())
+        if always is None or not of_records or always.issuperset(numbers):
+            return []
+        return self.learning(x, numbers)[1]
+
     def after(self, x: Features, numbers: Sequence[str] | None = None) -> "Layout":
         """Return the layout once the example is learnt; named features are counted by their vocabulary.
 
@@ -380,7 +387,7 @@ class FeatureSpace:
 
     def complete(self, x: Features) -> Features:
         """Return an example with the additional features that it would have if it were learnt next."""
-        return _with_given(x, self.layout.learning(x, self.layout.numbers_of(x))[1])
+        return _with_given(x, self.layout.given(x, self.layout.numbers_of(x)))
 
     def find(self, x: Features) -> Columns:
         """Return the columns of an example to predict; nothing is added.
@@ -420,7 +427,7 @@ class FeatureSpace:
         columns = self.names.lookup(x.names)
         numbers = self.numbers_in(x, -1 in columns)
         if numbers:
-            x = _with_given(x, given := self.layout.learning(x, numbers)[1])
+            x = _with_given(x, given := self.layout.given(x, numbers))
             columns += self.names.lookup(given)
         return self._placed(x, columns)
 
