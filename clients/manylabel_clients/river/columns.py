@@ -26,6 +26,8 @@ class _Given(NamedTuple):
 
     def after(self, fields: NumberFields) -> NumberFields:
         """Return the number fields once the example is learnt."""
+        if fields.seen is None:
+            return fields
         names = [name for name in self.known if isinstance(name, str)]
         numbers = numbers_of(names)
         return fields.after(numbers, len(numbers) < len(names))
