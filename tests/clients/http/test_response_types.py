@@ -11,7 +11,7 @@ SCHEMAS = {
     **{
         name: name
         for name in (
-            *("Alarms", "AuditPage", "AuditedCall", "Drift", "Explanation", "FeaturePart", "KnownVersions", "LogLine"),
+            *("Alarms", "Drift", "Explanation", "FeaturePart", "KnownVersions", "LogLine"),
             *("MeasureColumns", "Measures", "MetricsHistory", "ModelDetail", "PastAlarms", "RateLimits", "Reliability"),
             *("ReliabilityBin", "Replicas", "Snapshot", "UnlabelledPrediction", "Version", "WebhookDelivery"),
             *("WindowColumns", "WindowMeasures"),

@@ -48,7 +48,7 @@ def test_contributions_add_up_and_name_features(client: TestClient) -> None:
             if "size" in values:
                 assert values["size"] == item["x"]["size"]
             assert values.keys() <= {f"title={word}" for word in item["x"]["title"].split()} | {
-                "size", "home", f"country={item['x']['country']}"
+                "size", "size=given", "home", "home=given", f"country={item['x']['country']}"
             }  # fmt: skip
     named = [part["feature"] for part in ok(many)["predictions"][0]["explanations"]["pets"]["for"]]
     assert "title=cat" in named

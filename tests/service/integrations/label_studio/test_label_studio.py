@@ -165,10 +165,12 @@ def test_a_vector_of_a_task_is_learnt_as_that_of_a_record(made: Callable[..., Ba
     other = made(text={"fields": ["text"]})
     other.client.post(f"{other.address}/update", json={"x": x, "y": ["cats"]}).raise_for_status()
     assert learnt == [other.client.post(f"{other.address}/predict", json={"x": x}).json()["scores"]] * 2
+    same = {"examples": [{"x": x, "y": ["cats"]}] * 9}  # a field takes vectors of one length once ten had it
+    backend.client.post(f"{backend.address}/update", json=same).raise_for_status()
     wrong = {**TASK, "data": {**x, "embedding": [1.0]}}
     refused = backend.ask("webhook", {**message(id=15), "task": wrong})
     assert (refused.status_code, "embedding" in refused.json()["errors"][0]["detail"]) == (422, True)
-    assert backend.status["updates"] == 1
+    assert backend.status["updates"] == 10
 
 
 def test_an_annotation_is_learnt_once_and_again_when_edited(backend: Backend) -> None:

@@ -238,7 +238,7 @@ def test_numbered_features_are_ignored_too() -> None:
 
 # -- hash -----------------------------------------------------------------------------------------
 
-names = st.text(min_size=1, max_size=6)
+names = st.text(st.characters(exclude_characters="=", exclude_categories=["Cs"]), min_size=1, max_size=6)
 # Sums of a dozen are exact in any order, which scikit-learn does not fix; two of the largest are beyond 1e15.
 values = st.sampled_from([1.0, -1.0, 5.0, 3.0, 2.0**49, -(2.0**49), -2.0])
 bags = st.dictionaries(names, values, max_size=12)
