@@ -46,7 +46,7 @@ def onnx_file(model: Portable) -> bytes:
         names = graph.node("Concat", names, tokens, axis=0)
         values = graph.node("Concat", values, weights, axis=0)
     x, listed, unseen = _placed(graph, names, graph.cast(values), model["features"])
-    scaled = _SCALINGS[model["scaling"]["kind"]](graph, x, listed, unseen, model["scaling"])
+    scaled = _SCALINGS[model["scaling"]["kind"]](graph, x, listed, unseen, _with_given(model))
     row = graph.node("Reshape", scaled, graph.integers([1, -1]))
     product = graph.node("MatMul", row, graph.numbers(model["weights"], (len(model["features"]["names"]), -1)))
     graph.node(
@@ -224,6 +224,20 @@ def _given(graph: _Graph, names: str, features: dict[str, Any]) -> str | None:
     return graph.node("Compress", graph.lookup(names, columns), is_given, axis=0)
 
 
+def _with_given(model: Portable) -> dict[str, Any]:
+    """Return the scaling with 1 for each number that another feature says to be there, as in `LinearPredictor`."""
+    scaling: dict[str, Any] = model["scaling"]
+    features = model["features"]
+    if scaling["kind"] != "auto":
+        return scaling
+    given = [0.0] * len(features["names"])
+    if features["numbers"] is not None:
+        column = {name: place for place, name in enumerate(features["names"])}
+        for number, other in given_names(column).items():
+            given[column[number]] = float(scaling["values"][column[other]] > 0.0)
+    return {**scaling, "given": given}
+
+
 def _as_it_is(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: dict[str, Any]) -> str:
     return x
 
@@ -278,6 +292,7 @@ def _automatic(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: 
     )
     differs = graph.op("Less", graph.op("Mul", same, 3.0), since)
     far = graph.op("Greater", of_power, graph.op("Mul", spread, AWAY * AWAY))
+    far = graph.node("Or", far, graph.constant(own["given"] > 0.0))
     is_optional = graph.node("And", counts, often)
     for condition in (differs, varies, far, graph.node("Not", is_dense)):
         is_optional = graph.node("And", is_optional, condition)
@@ -303,7 +318,7 @@ def _varies(own: dict[str, Any]) -> Any:
 def _is_optional(own: dict[str, Any], n_known: Any) -> Any:
     often = (own["values"] >= EARLY) & (2.0 * own["values"] > n_known)
     far = own["since"] * own["mean"] * own["mean"] > AWAY * AWAY * own["squares"]
-    return often & (3.0 * own["same"] < own["since"]) & _varies(own) & far
+    return often & (3.0 * own["same"] < own["since"]) & _varies(own) & (far | (own["given"] > 0.0))
 
 
 def _followed(graph: _Graph, x: str, counts: str, own: dict[str, Any], few: Any) -> tuple[str, str, str]:

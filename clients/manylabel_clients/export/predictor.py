@@ -32,7 +32,7 @@ class LinearPredictor:
         self._numbers = None if numbers is None else NumberFields.from_json(numbers)
         self._given = {} if self._is_numbered else given_names(self._columns)
         self._records = RecordEncoder(None if model["text"] is None else TextSettings.from_json(model["text"]))
-        self._scaling = _SCALINGS[model["scaling"]["kind"]](model["scaling"])
+        self._scaling = _SCALINGS[model["scaling"]["kind"]](model["scaling"], self._given_columns())
         self._weights, self._intercept = model["weights"], model["intercept"]
         self._likely = model["probability"]
 
@@ -89,6 +89,12 @@ class LinearPredictor:
         else:
             yield from ((index, value) for index, value in enumerate(x) if value is not None)
 
+    def _given_columns(self) -> dict[int, int]:
+        """Return the columns of numbers of an online model with those of the features that say that there is one."""
+        if self._numbers is None:
+            return {}
+        return {self._columns[name]: self._columns[given] for name, given in self._given.items()}
+
     def _given_by(self, features: Mapping[str, float]) -> Iterable[str]:
         """Return the features that say which optional numbers a record has."""
         numbers = numbers_of(features)
@@ -100,7 +106,7 @@ class LinearPredictor:
 class _AsItIs:
     """No scaling."""
 
-    def __init__(self, _: Mapping[str, Any]) -> None:
+    def __init__(self, _: Mapping[str, Any], pairs: Mapping[int, int]) -> None:
         pass
 
     def scaled(self, known: dict[int, float], unseen: list[float]) -> Sequence[tuple[int, float]]:
@@ -119,11 +125,12 @@ class _Automatic(_AsItIs):
     """Scaling `auto`: quantities are standardised, other features divided by their typical size and weighted by rarity,
     and examples brought to unit norm."""
 
-    def __init__(self, scaling: Mapping[str, Any]) -> None:
+    def __init__(self, scaling: Mapping[str, Any], pairs: Mapping[int, int]) -> None:
         self._missing_is_zero = scaling["missing"] == "zero"
         self._count = scaling["count"]
         parts = (scaling[name] for name in ("values", "having", "since", "same", "mean", "squares", "run", "last"))
         self._moments = list(zip(*parts, strict=True))
+        self._given = {number for number, given in pairs.items() if self._moments[given][0] > 0.0}
         self._dense = {column for column, own in enumerate(self._moments) if _Feature(*own).is_dense(self._count)}
 
     def scaled(self, known: dict[int, float], unseen: list[float]) -> Sequence[tuple[int, float]]:
@@ -131,6 +138,7 @@ class _Automatic(_AsItIs):
         found, n_quantities, n_others = [], 0, len(strangers)
         for column in sorted({*known, *self._dense}):
             feature = _Feature(*self._moments[column])
+            feature.is_given = column in self._given
             value, is_quantity = self._scaled(known.get(column), feature, column in self._dense)
             n_quantities += is_quantity
             if value:
@@ -184,6 +192,7 @@ class _Feature:
         run: float = 0.0,
         last: float = 0.0,
     ) -> None:
+        self.is_given = False
         self.count, self.having, self.since, self.same = count, having, since, same
         self.mean, self.squares, self.run, self.last = mean, squares, run, last
 
@@ -198,7 +207,7 @@ class _Feature:
         """Return whether it is a quantity however few examples have it."""
         far = self.since * self.mean * self.mean > AWAY * AWAY * self.squares
         often = self.count >= EARLY and 2.0 * self.count > n_known
-        return often and 3.0 * self.same < self.since and self.varies() and far
+        return often and 3.0 * self.same < self.since and self.varies() and (far or self.is_given)
 
     def include(self, value: float, far: float) -> float:
         """Include a value other than 0, and return it within the reach of this number of deviations."""

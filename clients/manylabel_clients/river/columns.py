@@ -1,7 +1,7 @@
 """Encoding of river's dicts as index arrays, the input of the learners of core."""
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, count
+from itertools import accumulate, count, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from manylabel_clients.river.encoding import is_record, known_values, truths
 from manylabel_core.records import RecordEncoder
 from manylabel_core.records.bounds import MAX_VECTOR_FIELDS
-from manylabel_core.records.number_fields import NumberFields, numbers_of
+from manylabel_core.records.number_fields import GivenPairs, NumberFields, numbers_of
 from manylabel_core.rows import NO_WEIGHTS, VECTOR_COLUMNS, Rows, Targets
 
 _Row = tuple[NDArray[np.int32], NDArray[Any]]
@@ -65,6 +65,12 @@ class Encoder:
         self.labels: dict[Hashable, int] = {}
         self.vectors: dict[str, int] = {}
         self.number_fields = NumberFields()
+        self._pairs = GivenPairs()
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Columns of each number and of the feature that says that an example has it."""
+        return self._pairs.read(len(self.features), lambda n: list(islice(reversed(self.features), n))[::-1])
 
     def read(self, pairs: Sequence[tuple[Mapping[Any, Any], Mapping[Any, Any]]]) -> list[_Example]:
         """Return examples to learn, checked as by `known_values` and `truths`; raise the same errors before any

@@ -92,6 +92,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
         self._learner.pipeline.grow(len(encoder.features), len(encoder.labels))
         if encoder.vectors:
             self._learner.pipeline.grow_vectors(tuple(encoder.vectors.values()))
+        self._learner.pipeline.pair(encoder.pairs)
 
     def predict_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, bool]:
         """Return all labels so far: True if predicted.

@@ -155,6 +155,14 @@ class Pipeline:
                 part.reserve(n_features, n_labels, touch)
             self.model.reserve(self._n_rows(n_features), n_labels, touch)
 
+    def pair(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Set the pairs of columns: a number, and the feature that says that an example has it; pairs are only added.
+
+        Once an example has had the second, the number is scaled as a quantity however near to 0 its values are (see
+        `AutomaticScaling`). Pairs are not part of the state: set them again after `restore`.
+        """
+        self._scaling.pair(pairs)
+
     def feature_counts(self) -> FeatureCounts | None:
         """Return how many examples have each feature; None if the scaling does not count."""
         return self._scaling.counts()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,6 +133,40 @@ def given_names(names: Collection[str]) -> dict[str, str]:
     if len(numbers) == len(names):
         return {}
     return {name: given for name in numbers if (given := given_name(name)) in names}
+
+
+class GivenPairs:
+    """Pairs of the columns of a number and of its `given_name`, in a list of names that grows.
+
+    Attributes
+    ----------
+    pairs : list of pairs so far.
+    """
+
+    def __init__(self) -> None:
+        self.pairs: list[tuple[int, int]] = []
+        self._columns: dict[str, list[int]] = {}
+        self._n_read = 0
+
+    def read(self, n_names: int, newest: Callable[[int], Sequence[Any]]) -> list[tuple[int, int]]:
+        """Return the pairs of all names; `newest` returns the last ones, of which those since the last call are read.
+
+        A name that `given_name` shortened is not in a pair.
+        """
+        for column, name in enumerate(newest(n_names - self._n_read), self._n_read):
+            if isinstance(name, str):
+                self._add(name, column)
+        self._n_read = n_names
+        return self.pairs
+
+    def _add(self, name: str, column: int) -> None:
+        number = name.removesuffix("=given")
+        if "=" in number:
+            return
+        found = self._columns.setdefault(number, [-1, -1])
+        found[len(number) < len(name)] = column
+        if min(found) >= 0:
+            self.pairs.append((found[0], found[1]))
 
 
 def _is_number(name: Any) -> bool:

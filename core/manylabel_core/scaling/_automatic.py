@@ -41,14 +41,16 @@ NEARBY, NEAR_IN_A_ROW = 0.125, 20
 moments restart: the unit has become larger, or an early wild value spoilt the deviation."""
 
 AWAY = 5.0
-"""A quantity that few examples have is optional if 0 is more than AWAY deviations from its mean. Weights of words vary
-around a mean of 2 to 4 deviations, and their presence is what they say."""
+"""A quantity that few examples have is optional if 0 is more than AWAY deviations from its mean, or if another feature
+says that an example has it. Weights of words vary around a mean of 2 to 4 deviations, and their presence is what they
+say."""
 
-KNOWN, VALUE, HAS, SHARE, UNIT, IS_FAR, IS_NEAR, COUNTS, IS_OPTIONAL, FACTOR, N_ROWS = HAVING, *range(8, 18)
+KNOWN, VALUE, HAS, SHARE, UNIT, IS_FAR, IS_NEAR, COUNTS, IS_OPTIONAL, FACTOR, IS_GIVEN, N_ROWS = HAVING, *range(8, 19)
 """Rows of the entries of an example, after those of `moments`: number of examples that count for the feature, this one
 included; the value; 1 if the example has it, else 0; for a quantity the share of these examples with a value other than
 0, else 0; the deviation of the feature, then its reach; 1 for a far value; how near it is to the last value; 1 if it
-counts in the moments; 1 for an optional quantity; the rarity of a feature that is not dense. Then the number of rows.
+counts in the moments; 1 for an optional quantity; the rarity of a feature that is not dense; 1 if another feature says
+that examples have it. Then the number of rows.
 """
 
 EQUAL, MOVED, NEAR = 0.0, 1.0, 2.0
@@ -57,10 +59,10 @@ EQUAL, MOVED, NEAR = 0.0, 1.0, 2.0
 
 @compiled
 def scale_automatically(  # type: ignore[no-untyped-def]
-    count, moments, dense, n_dense, n_values, missing_is_zero, store, indptr, indices, values
+    count, moments, given, dense, n_dense, n_values, missing_is_zero, store, indptr, indices, values
 ):
     """Return rows scaled by the statistics of the stream up to and including each of them. `n_values` is the sum of the
-    counts of all features.
+    counts of all features. `given` has for each feature 1 plus the feature that says that an example has it, or 0.
     """
     out_indptr = np.empty(len(indptr), np.int64)
     out_indptr[0] = 0
@@ -80,7 +82,7 @@ def scale_automatically(  # type: ignore[no-untyped-def]
         counted = moments if store and not missing_is_zero else moments[:0]
         size = _list_entries(dense, n_dense[0], indices[row], values[row], counted, at, entries)
         _tell_missing(missing_is_zero, size, entries)
-        _read(moments, at, size, entries)
+        _read(moments, given, at, size, entries)
         _find_units(size, entries)
         n_restarts = _follow(size, entries)
         if n_restarts > 0:
@@ -150,7 +152,7 @@ def _tell_missing(missing_is_zero, size, entries):  # type: ignore[no-untyped-de
 
 
 @compiled
-def _read(moments, at, size, entries):  # type: ignore[no-untyped-def]
+def _read(moments, given, at, size, entries):  # type: ignore[no-untyped-def]
     """Read the moments of the features, and count this example; features beyond have had no value."""
     for p in range(size):
         feature = at[p]
@@ -160,6 +162,9 @@ def _read(moments, at, size, entries):  # type: ignore[no-untyped-def]
         else:
             for row in range(N_MOMENTS):
                 entries[row, p] = 0.0
+    for p in range(size):
+        other = np.int64(given[at[p]]) - 1 if at[p] < len(given) else np.int64(-1)
+        entries[IS_GIVEN, p] = 1.0 if (other >= 0) & (moments[max(other, 0), COUNT] > 0.0) else 0.0
     n_known, has = entries[KNOWN], entries[HAS]
     for p in range(size):
         n_known[p] += has[p]
@@ -231,13 +236,13 @@ def _restart(size, entries):  # type: ignore[no-untyped-def]
 def _keep_within_reach(n_before, n_dense, missing_is_zero, size, entries):  # type: ignore[no-untyped-def]
     """Clip values; a few quantities have a shorter reach."""
     n_values, mean, squares, since = entries[COUNT], entries[MEAN], entries[SQUARES], entries[SINCE]
-    n_known, has, same = entries[KNOWN], entries[HAS], entries[SAME]
+    n_known, has, same, given = entries[KNOWN], entries[HAS], entries[SAME], entries[IS_GIVEN]
     value, unit, optional = entries[VALUE], entries[UNIT], entries[IS_OPTIONAL]
     shorter = n_dense <= FEW
     if shorter:
         for p in range(size):
             known = n_before if missing_is_zero else n_known[p] - has[p]
-            own = _is_optional(n_values[p], mean[p], squares[p], since[p], same[p], known)
+            own = _is_optional(n_values[p], mean[p], squares[p], since[p], same[p], known, given[p])
             optional[p] = 1.0 if own | _is_dense(n_values[p], mean[p], squares[p], since[p], n_before) else 0.0
     for p in range(size):
         unit[p] *= FAR_OF_FEW if shorter & (optional[p] > 0.0) else FAR
@@ -301,9 +306,9 @@ def _find_optional(size, entries):  # type: ignore[no-untyped-def]
     """Write which of the entries that are not dense are optional quantities; return how many are."""
     n_values, mean, squares, since = entries[COUNT], entries[MEAN], entries[SQUARES], entries[SINCE]
     n_known, same, value, share = entries[KNOWN], entries[SAME], entries[VALUE], entries[SHARE]
-    optional, n_optional = entries[IS_OPTIONAL], 0
+    optional, given, n_optional = entries[IS_OPTIONAL], entries[IS_GIVEN], 0
     for p in range(size):
-        found = _is_optional(n_values[p], mean[p], squares[p], since[p], same[p], n_known[p])
+        found = _is_optional(n_values[p], mean[p], squares[p], since[p], same[p], n_known[p], given[p])
         found = found & (share[p] == 0.0) & (value[p] != 0.0)
         optional[p] = 1.0 if found else 0.0
         n_optional += found
@@ -393,10 +398,12 @@ def _is_dense(n_values, mean, squares, since, n):  # type: ignore[no-untyped-def
 
 
 @compiled
-def _is_optional(n_values, mean, squares, since, same, n_known):  # type: ignore[no-untyped-def]
-    """Return whether a feature is a quantity however few examples have it: its values mostly differ, far from 0."""
+def _is_optional(n_values, mean, squares, since, same, n_known, given):  # type: ignore[no-untyped-def]
+    """Return whether a feature is a quantity however few examples have it: its values mostly differ, and are far from 0
+    or `given`.
+    """
     varies, is_away = squares > VARIES * since * mean * mean, since * mean * mean > AWAY * AWAY * squares
-    return (n_values >= EARLY) & (2.0 * n_values > n_known) & (3.0 * same < since) & varies & is_away
+    return (n_values >= EARLY) & (2.0 * n_values > n_known) & (3.0 * same < since) & varies & (is_away | (given > 0.0))
 
 
 @compiled

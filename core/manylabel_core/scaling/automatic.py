@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,10 +33,11 @@ class AutomaticScaling(Scaling):
 
     A quantity that most examples have (it is not 0 in more than half of them, and these values vary) is dense. It is
     standardised by the values of the examples so far, including zeros. A quantity that fewer examples have is optional
-    if its values mostly differ and are far from 0: it is standardised where an example has it, and multiplied by its
-    rarity, the eighth root of (n + 1) / (n_f + 1), where n_f of n examples so far have had it. Any other feature stays
-    sparse: it is divided by the root mean square of its values that are not 0, and multiplied by its rarity. The
-    statistics include the example itself. See Eq. (13) of docs/mathematics.md.
+    if its values mostly differ, and either are far from 0, or another feature says that an example has it (`pair`): it
+    is standardised where an example has it, and multiplied by its rarity, the eighth root of (n + 1) / (n_f + 1), where
+    n_f of n examples so far have had it. Any other feature stays sparse: it is divided by the root mean square of its
+    values that are not 0, and multiplied by its rarity. The statistics include the example itself. See Eq. (13) of
+    docs/mathematics.md.
 
     If ten values in a row are far from those before (a leaking count), or twenty are nearly alike, the feature has
     another level or unit: its mean and deviation start again.
@@ -58,7 +59,8 @@ class AutomaticScaling(Scaling):
 
     def __init__(self, missing: str = "mean") -> None:
         self._missing_is_zero = missing == "zero"
-        self._dense = np.zeros(0, dtype=np.int32)
+        self._dense, self._given = np.zeros((2, 0), dtype=np.int32)
+        self._n_pairs = 0
         self._n_dense, self._n_values = np.zeros((2, 1), dtype=np.int64)
         count, squares = (0, MAX_COUNT), (0.0, 4 * MAX_MAGNITUDE**2 * MAX_COUNT)
         size, run = (-2 * MAX_MAGNITUDE, 2 * MAX_MAGNITUDE), (1 - NEAR_IN_A_ROW, FAR_IN_A_ROW - 1)
@@ -73,6 +75,17 @@ class AutomaticScaling(Scaling):
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         super().reserve(n_features, n_labels, touch)
         self._dense = enlarged(self._dense, (n_features,))
+        if self._n_pairs:
+            self._given = enlarged(self._given, (n_features,))
+
+    def pair(self, pairs: Sequence[tuple[int, int]]) -> None:
+        if len(pairs) == self._n_pairs:
+            return
+        given = np.zeros(len(self._dense), dtype=np.int32)
+        known = [pair for pair in pairs if max(pair) < len(given)]
+        for number, other in known:
+            given[number] = other + 1
+        self._given, self._n_pairs = given, len(known)
 
     def counts(self) -> FeatureCounts:
         moments = self._moments[: self.n_features]
@@ -87,7 +100,7 @@ class AutomaticScaling(Scaling):
 
     def _scale(self, rows: Rows, store: bool) -> Rows:
         moments = self._moments[: self.n_features]
-        statistics = self._count, moments, self._dense, self._n_dense, self._n_values
+        statistics = self._count, moments, self._given[: self.n_features], self._dense, self._n_dense, self._n_values
         return Rows(*scale_automatically(*statistics, self._missing_is_zero, store, *rows))
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
@@ -102,7 +115,8 @@ class AutomaticScaling(Scaling):
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         super().restore(arrays, n_features, n_labels)
-        self._dense = np.zeros(n_features, dtype=np.int32)
+        self._dense, self._given = np.zeros((2, n_features), dtype=np.int32)
+        self._n_pairs = 0
         self._n_dense = np.array([find_dense(int(self._count[0]), self._moments, self._dense)], dtype=np.int64)
         self._n_values = np.array([self._moments[:, COUNT].sum()], dtype=np.int64)
 

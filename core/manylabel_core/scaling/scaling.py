@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,10 @@ class Scaling(Part):
     def rows_at_once(self) -> int:
         """Return the maximum rows per call."""
         return 2**62
+
+    def pair(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Set the pairs of columns: a number, and the feature that says that an example has it. They are not part of
+        the state, and only `AutomaticScaling` uses them."""
 
     def counts(self) -> FeatureCounts | None:
         """Return how many examples have each feature; None if the scaling does not count."""

@@ -4,6 +4,7 @@ import copy
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 from river import compose
 from tests.support.optional_numbers import Stream
@@ -144,3 +145,22 @@ def test_an_explanation_has_keys_and_values_as_given() -> None:
     explanation = model.explain_one({("a", 1): 0.1, 7: True, "new": 3.0})[0]
     assert {part.feature: part.value for part in explanation.for_} == {("a", 1): 0.1, 7: 1.0}
     assert explanation.against == []
+
+
+@pytest.mark.parametrize("level", [100.0, 20.0, 5.0])
+def test_a_number_that_some_records_have_is_a_quantity_whatever_its_level(level: float) -> None:
+    rng, right = np.random.default_rng(0), list[bool]()
+    model = FALT()
+    for n in range(2_500):
+        deviation = float(rng.normal())
+        x: dict[str, Any] = {
+            "kind": str(rng.integers(3)),
+            "words": [f"w{word}" for word in set(rng.zipf(1.5, 8) % 300)],
+        }
+        if rng.random() < 0.45:
+            x["price"] = level + 5.0 * deviation
+        y = {"dear": "price" in x and deviation > 0.0, "priced": "price" in x}
+        if n >= 1_500 and "price" in x:
+            right.append(model.predict_one(x) == y)
+        model.learn_one(x, y)
+    assert np.mean(right) > 0.9

@@ -80,6 +80,34 @@ def test_changes_are_followed_bit_for_bit_however_rows_are_grouped(
     assert (moments[:, SINCE] < moments[:, COUNT])[[0, 2, 9]].all(), "these have restarted"
 
 
+@given(st.integers(0, 1000), st.sampled_from([1, 7, 1000]), st.floats(0.0, 4.0))
+def test_a_number_with_a_feature_that_says_so_is_a_quantity_however_near_to_zero(
+    seed: int, at_once: int, away: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    has = rng.random(120) < 0.3
+    X = np.column_stack([mixed_matrix(seed, 120), np.where(has, away + rng.normal(size=120), np.nan)])
+    flag = np.where(has & (np.arange(120) > 20), 1.0, np.nan)  # it begins late
+    X, pair = np.column_stack([X, flag]), (X.shape[1] - 1, X.shape[1])
+    scaling = AutomaticScaling()
+    scaling.grow(X.shape[1])
+    scaling.pair([pair])
+    parts = [scaling.learn(as_rows(_listed(X[at : at + at_once]), "float64")[0]) for at in range(0, 120, at_once)]
+    scaled = np.vstack([dense(part, X.shape[1]) for part in parts])
+    np.testing.assert_array_equal(scaled, transcription(X, pairs=[pair]))
+    again = AutomaticScaling()
+    again.restore(scaling.state(), X.shape[1], 0)
+    again.pair([pair])
+    row = as_rows(_listed(X[119:]), "float64")[0]
+    assert again.score(row).values.tobytes() == scaling.score(row).values.tobytes()
+
+
+def _listed(X: Array) -> sp.csr_array:
+    """Return the values of rows that are not missing, as a record lists them."""
+    has = ~np.isnan(X)
+    return sp.csr_array((X[has], np.nonzero(has)[1], np.concatenate([[0], has.sum(axis=1).cumsum()])), shape=X.shape)
+
+
 def test_scoring_is_learning_without_a_trace() -> None:
     X = mixed_matrix(1)
     scaling = AutomaticScaling()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ class Feature:
     def __init__(self) -> None:
         self.count = self.having = self.since = self.run = self.same = 0
         self.mean = self.squares = self.last = 0.0
+        self.is_given = False
 
     def varies(self) -> bool:
         return self.squares > VARIES * self.since * self.mean * self.mean
@@ -29,7 +31,7 @@ class Feature:
     def is_optional(self, having: int) -> bool:
         zero_is_far = self.since * self.mean * self.mean > AWAY * AWAY * self.squares
         often_had, differs = self.count >= EARLY and 2 * self.count > having, 3 * self.same < self.since
-        return often_had and differs and self.varies() and zero_is_far
+        return often_had and differs and self.varies() and (zero_is_far or self.is_given)
 
     def unit(self) -> float:
         if self.varies():
@@ -74,14 +76,20 @@ class Feature:
 
 
 class Transcription:
-    """Scaling of a stream of rows, in which NaN is missing; `missing_is_zero` as with missing="zero"."""
+    """Scaling of a stream of rows, in which NaN is missing; `missing_is_zero` as with missing="zero".
 
-    def __init__(self, n_features: int, missing_is_zero: bool = False) -> None:
+    `pairs` has numbers with the features that say that a row has them.
+    """
+
+    def __init__(self, n_features: int, missing_is_zero: bool = False, pairs: Sequence[tuple[int, int]] = ()) -> None:
+        self.pairs = pairs
         self.n, self.features = 0, [Feature() for _ in range(n_features)]
         self.missing_is_zero = missing_is_zero
 
     def learn(self, row: Array) -> Array:
         n = self.n = self.n + 1
+        for number, given in self.pairs:
+            self.features[number].is_given = self.features[given].count > 0
         values = np.nan_to_num(row, nan=0.0) if self.missing_is_zero else row
         n_dense = sum(each.is_dense(n - 1) for each in self.features)
         clipped = np.full(len(row), math.nan)
@@ -112,7 +120,7 @@ class Transcription:
         return scaled / (math.sqrt(total) if total > 0.0 else 1.0)
 
 
-def transcription(X: Array, missing_is_zero: bool = False) -> Array:
+def transcription(X: Array, missing_is_zero: bool = False, pairs: Sequence[tuple[int, int]] = ()) -> Array:
     """Return the rows of a stream scaled."""
-    stream = Transcription(X.shape[1], missing_is_zero)
+    stream = Transcription(X.shape[1], missing_is_zero, pairs)
     return np.array([stream.learn(row) for row in X]).reshape(X.shape)

@@ -299,6 +299,7 @@ class ApplyBatch:
         if (collected := self.collected) is not None:
             pipeline.grow(model.features.n_columns, len(model.labels))
             pipeline.grow_vectors(model.features.layout.vector_lengths)
+            pipeline.pair(model.features.pairs)
             model.give_titles(n_known)
             self._learnt = pipeline.learn(*collected, model.learner.calibrate)
             return

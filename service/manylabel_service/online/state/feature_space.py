@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from manylabel_core import Vocabulary
 from manylabel_core.index_columns import IndexColumns
 from manylabel_core.records.bounds import MAX_NAME_BYTES, MAX_VECTOR_FIELDS, MAX_VECTOR_LENGTH
-from manylabel_core.records.number_fields import SETTLED, NumberFields, numbers_of
+from manylabel_core.records.number_fields import SETTLED, GivenPairs, NumberFields, numbers_of
 from manylabel_core.rows import MAX_COLUMNS, VECTOR_COLUMNS
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Features
@@ -243,6 +243,7 @@ class FeatureSpace:
         self.columns = IndexColumns()
         self.categories = CategoryFields()
         self.ignored = 0
+        self._pairs = GivenPairs()
         self._limit = limit
         self._n_hashed, self._n_kept = most_of(limit, "hash"), most_of(limit, "ignore")
         if isinstance(declared, int):
@@ -268,6 +269,11 @@ class FeatureSpace:
         if self._n_hashed is not None:
             return self._n_hashed
         return len(self.columns) if self.layout.kind == "numbered" else len(self.names)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Columns of each number and of the feature that says that an example has it."""
+        return [] if self.layout.declared else self._pairs.read(len(self.names), self.names.newest)
 
     @property
     def nbytes(self) -> int:
@@ -479,6 +485,7 @@ class FeatureSpace:
         n_columns = max(len(names), min(found.size, self._n_kept or 0))
         self.ignored = check_ignored(ignored, n_columns, self._limit)
         self.names, self.layout, self.categories = names, found, categories
+        self._pairs = GivenPairs()
         if found.kind == "numbered":
             self.columns = columns
 

@@ -346,6 +346,7 @@ class OnlineModel:
         target.learner.pipeline.grow(self.features.n_columns if has_features else 0, len(self.labels))
         if has_features:
             target.learner.pipeline.grow_vectors(self.features.layout.vector_lengths)
+            target.learner.pipeline.pair(self.features.pairs)
         self.learner, self.prequential = target.learner, target.prequential
         self.hide()
         if self.titles is not None:
@@ -665,6 +666,7 @@ class OnlineModel:
             check_names(set(given), set(due))
         model.learner.restore(_group("learner", arrays))
         model.features.restore(_group("features", arrays), header["layout"])
+        model.learner.pipeline.pair(model.features.pairs)
         model.words.restore(header["words"])
         model.labels = Vocabulary.from_state(_group("labels", arrays))
         model.ignored_labels = check_labels(model.labels, header.get("ignored_labels", 0), model.limits.labels)

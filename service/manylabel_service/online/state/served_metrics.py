@@ -51,6 +51,9 @@ class NothingLearnt:
         """Return the learner itself."""
         return self
 
+    def pair(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Do nothing."""
+
     def grow_vectors(self, lengths: Sequence[int]) -> None:
         """Do nothing: vectors are not learnt."""
 
