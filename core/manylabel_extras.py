@@ -8,7 +8,17 @@ from importlib.util import find_spec
 
 _CORE = ("numpy", "scipy", "numba", "sklearn")
 _SERVER = (
-    *("fastapi", "uvicorn", "uvloop", "httptools", "fastapi_offline", "python_multipart", "pydantic", "jiter"),
+    *(
+        "fastapi",
+        "starlette",
+        "uvicorn",
+        "uvloop",
+        "httptools",
+        "fastapi_offline",
+        "python_multipart",
+        "pydantic",
+        "jiter",
+    ),
     *("pydantic_settings", "mmh3", "msgpack", "redis", "rq", "structlog", "prometheus_client", "standardwebhooks"),
 )
 

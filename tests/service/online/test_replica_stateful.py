@@ -11,7 +11,7 @@ import itertools
 import shutil
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,6 +31,7 @@ from tests.service.online.folds import append
 from tests.support.limits import settings_of
 from tests.support.waiting import eventually_async
 
+from manylabel_core.records.number_fields import NumberFields
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import (
     BeforeHistory,
@@ -144,10 +145,17 @@ def plain(kind: str, learnt: Learnt) -> OnlineModel:
 
 
 def give_columns(model: OnlineModel, other: OnlineModel) -> None:
-    """Give the model the columns of another, with nothing learnt in them: features only if there are some already."""
+    """Give the model the columns of another, with nothing learnt in them: features only if there are some already.
+
+    Number fields stay known, without examples.
+    """
     known, names = model.features.names.names, other.features.names.names
     if known and names[: len(known)] == known:
         model.features.names.add(names)
+        own, later = model.features.layout.numbers, other.features.layout.numbers
+        seen = None if own.seen is None or later.seen is None else {name: own.seen.get(name, 0) for name in later.seen}
+        numbers = NumberFields(None) if seen is None else replace(own, seen=seen)
+        model.features.layout = replace(model.features.layout, numbers=numbers)
     model.labels.add(other.labels.names)
     model.learner.pipeline.grow(len(model.features) if model.updates else 0, len(model.labels))
 
