@@ -24,24 +24,20 @@ class _Given(NamedTuple):
     numbers: NDArray[Any]
     vectors: Mapping[str, NDArray[np.float32]]
 
-    def after(self, fields: NumberFields) -> NumberFields:
-        """Return the number fields once the example is learnt."""
+    def learning(self, fields: NumberFields) -> tuple[NumberFields, "_Given"]:
+        """Return the number fields once the example is learnt, and the example with the features that say that it has
+        the optional numbers by them.
+        """
         if fields.seen is None:
-            return fields
+            return fields, self
         names = [name for name in self.known if isinstance(name, str)]
         numbers = numbers_of(names)
-        return fields.after(numbers, len(numbers) < len(names))
-
-    def with_given(self, fields: NumberFields) -> "_Given":
-        """Return the example with the features that say that it has the optional numbers, by `after`."""
-        if not fields.of_records:
-            return self
-        given = fields.given(numbers_of(name for name in self.known if isinstance(name, str)))
-        new = [name for name in given if name not in self.known]
+        fields = fields.after(numbers, len(numbers) < len(names))
+        new = [name for name in fields.given(numbers) if name not in self.known]
         if not new:
-            return self
-        numbers = np.concatenate([self.numbers, np.ones(len(new), dtype=self.numbers.dtype)])
-        return self._replace(known=[*self.known, *new], numbers=numbers)
+            return fields, self
+        ones = np.ones(len(new), dtype=self.numbers.dtype)
+        return fields, self._replace(known=[*self.known, *new], numbers=np.concatenate([self.numbers, ones]))
 
 
 class _Example(NamedTuple):
@@ -100,8 +96,7 @@ class Encoder:
         rows, listed, n_labels = [], [], []
         for x, y, _ in read:
             self.vectors |= {name: len(v) for name, v in x.vectors.items() if name not in self.vectors}
-            self.number_fields = x.after(self.number_fields)
-            own = x.with_given(self.number_fields)
+            self.number_fields, own = x.learning(self.number_fields)
             rows.append(self._with_vectors(x, _row(_added(self.features, own.known), own.numbers)))
             listed.append(np.array(_added(self.labels, y), dtype=np.int32))
             n_labels.append(len(self.labels))
@@ -124,7 +119,7 @@ class Encoder:
     def _row_of(self, x: Mapping[Any, Any]) -> _Row:
         given, new = self._given(x), count(len(self.features))
         self._check_vectors(given.vectors, self.vectors)
-        given = given.with_given(given.after(self.number_fields))
+        _, given = given.learning(self.number_fields)
         columns = [self.features[name] if name in self.features else next(new) for name in given.known]
         return self._with_vectors(given, _row(columns, given.numbers))
 
@@ -157,7 +152,7 @@ class Encoder:
     def values(self, x: Mapping[Any, Any] | str) -> dict[Hashable, float | None]:
         """Return the features of an example or record by name; None for a vector."""
         given = self._given(x, np.float64)
-        given = given.with_given(given.after(self.number_fields))
+        _, given = given.learning(self.number_fields)
         numbers: dict[Hashable, float | None] = dict(zip(given.known, given.numbers.tolist(), strict=True))
         return numbers | dict.fromkeys(given.vectors)
 
