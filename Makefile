@@ -42,6 +42,7 @@ check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/numpydoc lint $$(git ls-files 'core/*.py' 'service/*.py' 'clients/*.py')
 
 # All tests of the pages, in a browser; `make test` runs one of them, and `make test-all` one test a page.
 test-browser: $(INSTALLED)

@@ -101,7 +101,7 @@ def create_app(
     kernels : compilation and loading of compiled functions.
     on_ready : callback when every model is restored and caught up.
     on_failure : callback when the application cannot start, or a part of it could not be stopped; it must end the
-    server.
+        server.
     """
     # Routes are tried in order, so the most frequent come first. Without include_router, no second search is needed,
     # which saves 5 us per request.

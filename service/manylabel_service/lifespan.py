@@ -33,7 +33,7 @@ async def lifespan(
     Parameters
     ----------
     context : components of the application; its registry and then its jobs are started when the store is open, and
-    stopped in reverse order.
+        stopped in reverse order.
     store : store, opened at startup and closed at shutdown.
     on_ready : callback when every model is restored and caught up.
     on_failure : callback when that is impossible, or when a part could not be stopped, after the reason was logged.

@@ -27,11 +27,11 @@ class _Declared:
 
     Parameters
     ----------
-    names : names of an option, such as ``--url``; default: the name of the parameter.
+    *names : names of an option, such as ``--url``; default: the name of the parameter.
     min, max : bounds of a number.
     exists, file_okay, dir_okay : required properties of a path.
     callback : validates and returns a value.
-    attributes : other attributes of click.
+    **attributes : other attributes of click.
     """
 
     def __init__(

@@ -51,10 +51,11 @@ class LabelStructure:
 
     Parameters
     ----------
-    groups : disjoint, each with at least two labels, all children of one label or all without a parent. parents : the
-    parent of each child; cycles are not allowed. column_of : the column of each label in `groups` and `parents`. hidden
-    : labels omitted. The children of a hidden label become children of its parent. A group of them has at most one true
-    label, because the truth of their parent is unknown.
+    groups : disjoint, each with at least two labels, all children of one label or all without a parent.
+    parents : the parent of each child; cycles are not allowed.
+    column_of : the column of each label in `groups` and `parents`.
+    hidden : labels omitted. The children of a hidden label become children of its parent. A group of them has at most
+        one true label, because the truth of their parent is unknown.
     """
 
     def __init__(

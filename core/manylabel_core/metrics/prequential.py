@@ -201,9 +201,12 @@ class Prequential:
 
         Parameters
         ----------
-        scores, targets, n_known, probabilities : as in `update`, for one example Its targets are not complete, and list
-        none of the labels of earlier parts. before : PartialTruth, optional
+        scores, targets, n_known
+            See `update`, for one example. Its targets are not complete, and list none of the labels of earlier parts.
+        before : PartialTruth, optional
             Return value of the last call for this example.
+        probabilities : ndarray of shape (1, n_labels), optional
+            See `update`.
 
         Raises
         ------

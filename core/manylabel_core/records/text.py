@@ -23,7 +23,7 @@ class TextSettings:
 
     Omitted settings are filled in, so stored settings tokenise a text identically after a change of defaults.
 
-    Parameters
+    Attributes
     ----------
     fields : list of str, optional
         Names of the fields that are text; a field of an object inside the record is named with dots (``author.bio``).

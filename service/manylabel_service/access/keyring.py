@@ -67,7 +67,7 @@ class Keyring:
     ----------
     key_store : store of the keys.
     reached_at : address of a server that other machines can reach and that must not be open; otherwise None: without
-    keys, every client has full access.
+        keys, every client has full access.
     """
 
     def __init__(self, key_store: KeyStore, reached_at: str | None) -> None:

@@ -113,7 +113,7 @@ class DatasetStore:
         upload : file from `scratch_file`.
         format : one of `manylabel_core.datasets.FORMATS`.
         options : options of the reader, and ``train_rows``, the number of first rows in the split "train" (the others
-        are "test").
+            are "test").
         parts : further files: "labels", the Mulan XML of an ARFF file; "label_details", titles, descriptions and URIs
             of labels as JSON.
         """

@@ -256,7 +256,7 @@ async def start(
     ----------
     module : str
         Name of the module.
-    arguments : str
+    *arguments : str
         Argument of its ``main``.
     threads : int
         Number of threads of each numerical library in the child.

@@ -16,7 +16,7 @@ class Signature(NamedTuple):
     ----------
     kind : learner or trainer.
     inputs : number of columns of each input by name; None for an input of any kind: numbers by name or by column, a
-    record, or a text.
+        record, or a text.
     labels : labels of a prediction, in the order of its scores.
     has_probabilities : whether a prediction may have probabilities.
     records : encoder of records; None if the model accepts only numbers.

@@ -71,7 +71,7 @@ class Task(StoredPart):
     heartbeats : number of heartbeats, which grows while the holder is alive.
     times_queued : number of times queued: at first, after a crash, after a release, and after a retry of its job.
     attempt : number of the attempt, from 1; incremented only after a crash of its worker or process, not after a
-    release at a graceful shutdown.
+        release at a graceful shutdown.
     publishing : whether its result is about to be published, which cannot be undone.
     outcome : result of a completed task.
     """

@@ -39,7 +39,7 @@ def warm_start(
     spec : spec of the new model. Declared features and labels must be those of the version, in the same order.
     source, version, data : name of the trained model, the version, and its contents as stored.
     leaves_scaling, leaves_text : whether the version's scaling, or text options, replace those of the spec; the state
-    has the resulting spec.
+        has the resulting spec.
     """
     try:
         contents = ModelArtifact.from_bytes(data)

@@ -87,7 +87,7 @@ class Membership:
     in_use : receives the versions in use.
     describe : returns the fields `ready`, `models` and `withheld` of this process's `Member`.
     on_asked : called with the name and the incarnation of each model whose snapshot another process needs, until it
-    returns True.
+        returns True.
     known : first and last versions that this process supports.
 
     Attributes

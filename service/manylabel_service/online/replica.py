@@ -488,9 +488,9 @@ class Replica(HostedModel):
         decisions : served decision of each prediction, if precision was promised.
         stream : position of the examples in a stream; lines learnt before are skipped.
         refuse_each : whether to reject invalid examples separately and learn the others; the response then has the
-        errors.
+            errors.
         deadline : time.monotonic() at which the update is rejected if earlier updates are not done; None: no time
-        limit.
+            limit.
 
         Raises
         ------

@@ -49,7 +49,7 @@ class BoundedProtocol(HttpToolsProtocol):
     Parameters
     ----------
     limits : limits shared by all connections of the process.
-    parameters : parameters of uvicorn's protocol.
+    **parameters : parameters of uvicorn's protocol.
     """
 
     def __init__(self, limits: ConnectionLimits, **parameters: Any) -> None:

@@ -39,7 +39,7 @@ def check_archive(address: str) -> None:
 class Address:
     """Address of a Redis server, or of any node of a Redis Cluster.
 
-    Parameters
+    Attributes
     ----------
     host, port, database : location of the database.
     tls : whether to encrypt the connection and check the server's certificate.

@@ -14,7 +14,8 @@ class Poll(NamedTuple):
 
     Attributes
     ----------
-    documents : list of Document Documents that changed since the last poll, ordered by revision.
+    documents : list of Document
+        Documents that changed since the last poll, ordered by revision.
     names : set of str or None
         Names of all documents of the kind after a whole poll: any other document has been deleted. Otherwise None.
     """

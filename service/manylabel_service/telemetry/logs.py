@@ -25,7 +25,7 @@ def configure_logging(settings: Settings, **always: object) -> None:
     Parameters
     ----------
     settings : settings of the server.
-    always : additional fields of every line.
+    **always : additional fields of every line.
     """
     processors = (*_PROCESSORS, _adding(always)) if always else _PROCESSORS
     if settings.log_format == "json":

@@ -32,14 +32,14 @@ class Convergence:
 class ModelArtifact:
     """Contents of a version.
 
-    Parameters
+    Attributes
     ----------
     estimator : bytes of a fitted estimator of `manylabel_core.batch`.
     labels : label names in the order of the columns of Y.
     features : by view (``"x"`` if there is only one), in the order of the estimator: names of the columns, or the
-    number of unnamed columns.
+        number of unnamed columns.
     label_scores : on held-out rows, by label: ``{"f1": ..., "precision": ..., "recall": ..., "support": ...}``; None if
-    missing.
+        missing.
     convergence : convergence of the fit.
     text : text options of the training records; None for numbers only.
     label_details : known titles, descriptions and URIs by label and field.

@@ -72,7 +72,7 @@ class TrainedModel(HostedModel):
     Attributes
     ----------
     answers : metrics of served predictions, by delayed labels: a replica of the model's log, whose positions are
-    unrelated to those of versions. If it fails, versions continue to predict.
+        unrelated to those of versions. If it fails, versions continue to predict.
     """
 
     _answered = (ServiceError,)

@@ -47,7 +47,7 @@ async def publish(
     ----------
     artifact : `ModelArtifact.to_bytes`.
     meta : metadata of the version, to which scaling and features are added. For a job that has published before, its
-    version is returned, and nothing changes.
+        version is returned, and nothing changes.
     promote : whether the version is served from now on, in the same step in which it becomes one. "if_better" serves it
         if its fit converged, it was measured, its features and scaling are those of the version served, and it did not
         measure lower than that on the same rows; else `not_promoted_because` of its metadata has the reasons.

@@ -108,7 +108,7 @@ class DeliveryState(StoredModel):
     predictions_unix_ms : time up to which stored predictions were examined.
     dropped : number of events dropped because the queue was full, which the receiver has not been notified of.
     failures : number of failed attempts to deliver the first event; `failing_since_unix_ms` is the time of the first
-    one.
+        one.
     """
 
     positions: dict[str, str]

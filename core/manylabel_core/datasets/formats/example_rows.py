@@ -30,7 +30,7 @@ class ExampleRow(NamedTuple):
 class RowParts:
     """Roles of the columns of a table, or of the fields of objects.
 
-    Parameters
+    Attributes
     ----------
     label_columns : int, str or sequence of str, default=()
         Number of label columns, of 0 and 1, at the end, or the names of the label columns. With a separator, the

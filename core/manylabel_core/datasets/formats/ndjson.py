@@ -42,14 +42,14 @@ def read_ndjson(
     Parameters
     ----------
     source : path or binary stream
-    label_columns, tags : str, optional
+    label_columns : str, optional
         The field with the labels.
-    separator, ignore, text, number, category, empty, encoding
-        See `RowParts`. Without a separator a string is one label. In a field of `number`, a string with a number is a
-        number, and another string a missing value; in one of `category`, a number is a category.
-    weight : str, optional
-        The field of a record with its sample weight; a record without the field weighs 1.
     limits : ReaderLimits
+    **options
+        Attributes of `RowParts`: tags (another name of `label_columns`), separator, ignore, text, number, category,
+        weight, empty, encoding. Without a separator a string is one label. In a field of `number`, a string with a
+        number is a number, and another string a missing value; in one of `category`, a number is a category. A record
+        without the field `weight` weighs 1.
 
     Raises
     ------

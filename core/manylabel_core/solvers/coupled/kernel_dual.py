@@ -48,10 +48,12 @@ def solve_kernel_dual(
         Positive semi-definite. With float32 the solver works in single precision until the requested gap is below its
         resolution. With a StoredGram the kernel values are in single precision too, as long as their measured rounding,
         which is part of the reported gap, is a small part of the requested gap.
+    Y, S, c, equality, tol, max_iter, alpha0, progress
+        See `solve_linear_dual`, also for errors.
     n_threads : int
         Threads: over labels if S is diagonal, otherwise over the points of the matrix product.
-    Y, S, c, equality, tol, max_iter, alpha0, progress, seed
-        See `solve_linear_dual`, also for errors.
+    seed : int
+        See `solve_linear_dual`.
 
     Returns
     -------

@@ -61,7 +61,7 @@ class Privileged:
     ----------
     Y : array-like of shape (n_samples, n_labels)
         -1 and +1.
-    C, gamma, rho : float
+    C, rho, gamma : float
         Above 0; rho may be infinite.
     loss : {"squared_hinge", "hinge"}
         Loss of zeta.

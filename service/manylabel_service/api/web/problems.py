@@ -155,7 +155,7 @@ class Problem(Exception):
     code : one of `STATUS_AND_TITLE`.
     detail : cause and remedy of the error.
     errors : invalid fields, each ``{"pointer": JSON pointer into the body, "detail": ...}``, or with ``"header"`` or
-    ``"parameter"`` instead of ``"pointer"``.
+        ``"parameter"`` instead of ``"pointer"``.
     headers : further headers of the response.
     compiling : progress of the compilation that the request must wait for, as in `Compiling`.
     """

@@ -163,7 +163,7 @@ class Router(APIRouter):
         named : whether the object that the path names must exist.
         stored : whether the endpoint needs the store.
         responses : further responses, by status.
-        description : other parameters of FastAPI's routes.
+        **description : other parameters of FastAPI's routes.
         """
         method, _, path = operation.partition(" ")
         names = () if scopes is None else (scopes,) if isinstance(scopes, str) else scopes

@@ -89,7 +89,7 @@ def invalid_body(
     at : path of the validated value in the body.
     path_of : converts pydantic's location, which has the branches of unions too, to a path.
     described : models by the path of an object, for the list of known fields in errors; nested models are found
-    automatically.
+        automatically.
     """
     if error.error_count() > MAX_ERRORS_LOOKED_AT:
         detail = f"has {error.error_count():,} errors"

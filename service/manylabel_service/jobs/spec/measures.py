@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Measure = str
+    """A name of `manylabel_core.metrics.measures.REPORTED`."""
     Weights = NDArray[np.float64] | None
 else:
     Measure = Literal[REPORTED]
-"""The names of `manylabel_core.metrics.measures.REPORTED`."""
 
 
 def all_measures(Y: Any, scores: NDArray[Any], weights: Weights = None) -> dict[str, float]:

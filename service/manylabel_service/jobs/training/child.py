@@ -33,10 +33,10 @@ def main(arguments: Sequence[str], files: Sequence[int]) -> int:
 
     Parameters
     ----------
-    arguments : sequence of str The directory, and the first deadline on the monotonic clock, which all processes of a
-    machine share.
+    arguments : sequence of str
+        The directory, and the first deadline on the monotonic clock, which all processes of a machine share.
     files : sequence of int
-        None.
+        Empty: the child gets no file.
     """
     directory, until = Path(arguments[0]).absolute(), float(arguments[1])
     processes.name("manylabel-train")

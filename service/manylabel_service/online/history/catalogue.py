@@ -79,7 +79,7 @@ class Catalogue(StoredModel):
     Attributes
     ----------
     moved_to : position in the log of this store that corresponds to the end of the last segment, if this segment comes
-    from a store with other positions; there are no entries in between.
+        from a store with other positions; there are no entries in between.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -74,7 +74,7 @@ class HistoryReader:
         Parameters
         ----------
         after : position or time of the first entry: entries after the position, or from the time on; None: the
-        beginning.
+            beginning.
         to : position or time of the last entry; None: the end.
 
         Raises

@@ -193,7 +193,7 @@ class ApplyBatch:
     outcomes : ApplyResults of the completed entries, in log order.
     learnt : number of examples learnt so far.
     needed_snapshot : position of the target snapshot of the next entry, a rollback; nothing continues before
-    `roll_back`.
+        `roll_back`.
     """
 
     def __init__(self, model: OnlineModel, entries: Iterable[LogEntry]) -> None:

@@ -89,7 +89,7 @@ class OnlineModel:
     position : position of the last applied entry.
     updates : number of examples learnt.
     scaled_before : number of examples from which the initial scaling of a model initialised from a version was
-    computed.
+        computed.
     limits : limits of features and labels.
     words : share of unseen words in texts.
     keys : idempotency keys seen, with the responses.
@@ -108,7 +108,7 @@ class OnlineModel:
     alike : names of labels by their common form; not part of the state.
     relabels : number of times that this process renamed, merged or retired a label, or changed groups.
     rollbacks : position of each rollback and of its target, in log order. A replay from before a rollback needs the
-    target.
+        target.
     """
 
     def __init__(self, spec: ModelSpec | TrainedSpec) -> None:

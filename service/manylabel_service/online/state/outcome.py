@@ -17,12 +17,12 @@ class UpdateOutcome(NamedTuple):
     Attributes
     ----------
     scores : float64, raw scores of each example before it was learnt: the threshold, then one score per known label;
-    None if no predictions were requested.
+        None if no predictions were requested.
     probabilities : float64, one per known label; None if not requested.
     decisions : int32, per example: 1 if it needs review, else 0, then the columns of the labels that may be applied
-    unseen; only if precision is promised.
+        unseen; only if precision is promised.
     skipped : number of leading examples that were learnt before, as the same lines of their stream; they have no
-    scores.
+        scores.
     rolled_back_to : target position of a rollback.
     """
 

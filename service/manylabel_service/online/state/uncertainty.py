@@ -20,8 +20,8 @@ def uncertainty(margins: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Parameters
     ----------
-    margins : ndarray of shape (n_samples, n_labels), float64 Half of the difference between the log-odds and those of
-    the threshold.
+    margins : ndarray of shape (n_samples, n_labels), float64
+        Half of the difference between the log-odds and those of the threshold.
     """
     if not margins.shape[1]:
         return np.ones(len(margins))
@@ -35,7 +35,8 @@ def counting(examples: NDArray[np.int64], retired: Sequence[int]) -> NDArray[np.
 
     Parameters
     ----------
-    examples : ndarray of shape (n_labels,), int64 Number of positive examples per label.
+    examples : ndarray of shape (n_labels,), int64
+        Number of positive examples per label.
     """
     enough = np.setdiff1d(np.flatnonzero(examples >= SEEN_ENOUGH), retired)
     return enough if len(enough) else np.setdiff1d(np.arange(len(examples)), retired)

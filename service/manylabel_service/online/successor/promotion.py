@@ -42,8 +42,9 @@ class PromotionWriter(SuccessorWriter):
 
     Parameters
     ----------
-    record, store, room, format_version, ttl_seconds : of the leader, see `SuccessorWriter`.
+    record : the leader.
     follower : follower that has caught up.
+    store, room, format_version, ttl_seconds : see `SuccessorWriter`.
     """
 
     def __init__(

@@ -68,8 +68,9 @@ class Rewriter(SuccessorWriter):
 
     Parameters
     ----------
-    record, store, room, format_version, ttl_seconds : see `SuccessorWriter`.
+    record, store, room : see `SuccessorWriter`.
     selection : examples to forget.
+    format_version, ttl_seconds : see `SuccessorWriter`.
     """
 
     def __init__(

@@ -72,14 +72,15 @@ def read_csv(
     Parameters
     ----------
     source : path or binary stream
-    label_columns, tags, separator, ignore, text, weight, number, category, names, decimal, missing, empty,
-    encoding
-        See `RowParts`. Labels of `tags` are numbered in order of appearance. Weights are above 0 and at most 1,000;
-        none may be empty.
+    label_columns : int, str or sequence of str, default=()
+        See `RowParts`.
     delimiter : str, optional
         Separator of cells. None: the one that a first line ``sep=;`` declares, or the most frequent of comma,
         semicolon, tab and vertical bar in the first line.
     limits : ReaderLimits
+    **options
+        Other attributes of `RowParts`. Labels of `tags` are numbered in order of appearance. Weights are above 0 and at
+        most 1,000; none may be empty.
 
     Raises
     ------

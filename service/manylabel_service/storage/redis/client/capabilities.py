@@ -24,7 +24,7 @@ UNKNOWN = "unknown"
 class Capabilities:
     """Capabilities of one server.
 
-    Parameters
+    Attributes
     ----------
     facts : fields of the log line.
     durabilities : supported durabilities.

@@ -95,7 +95,7 @@ class Connection:
 
         Parameters
         ----------
-        script, keys, arguments : script and its parameters.
+        script, keys, *arguments : script and its parameters.
         sync : whether to wait until the changes are synced, on a server with WAITAOF.
         left_behind : callback with the running task when its caller was cancelled.
         """

@@ -62,7 +62,7 @@ class Maintenance:
         Parameters
         ----------
         remove : function of `args` and a number of rows; it removes up to this number of rows, in the writer, and
-        returns their bytes, or None if there are no rows.
+            returns their bytes, or None if there are no rows.
         """
         rows = 256
         while not self._stopping:
