@@ -7,16 +7,17 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from manylabel_service.api import schemas
+from manylabel_service.api.routers.stream import LineLearnt, LineRefused, LineReplayed
+from manylabel_service.api.translation.line_learner import StreamSummary
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 _NUMBERS = itertools.count()
 _LINES = {
-    "learnt": schemas.StreamSummary,
-    "labels": schemas.LineLearnt,
-    "replayed": schemas.LineReplayed,
-    "error": schemas.LineRefused,
+    "learnt": StreamSummary,
+    "labels": LineLearnt,
+    "replayed": LineReplayed,
+    "error": LineRefused,
 }
 """Schemas of the lines of a response, by a field that they have."""
 

@@ -14,6 +14,9 @@ from manylabel_core import FALT
 from manylabel_core.batch import M3L, MLRL
 from manylabel_core.online.models.linear import sparse_table
 from manylabel_service.api import schemas
+from manylabel_service.api.routers.metrics import Metrics
+from manylabel_service.api.routers.model_labels import LabelList
+from manylabel_service.api.routers.versions import ModelDetail, Promoted, VersionList
 from manylabel_service.hosting.kernels import NotCompiled
 from manylabel_service.models.init_from import warm_start
 from manylabel_service.online.spec.spec import ModelSpec
@@ -185,14 +188,14 @@ class TestVersions:
 
     def test_listed_promoted_and_back(self, served: TestClient, one: Any, two: Any) -> None:
         listed = served.get(f"{ONE}/versions")
-        schemas.VersionList.model_validate_json(listed.content, strict=True)
+        VersionList.model_validate_json(listed.content, strict=True)
         newest, oldest = listed.json()["versions"]
         assert (newest["version"], newest["served"], oldest["served"]) == (2, False, True)
         assert (oldest["job"], oldest["created"], oldest["rows"]) == ("job-1", "2023-11-14T22:13:20.000Z", 60)
         x = one.X[:1].tolist()[0]
         for number, previous, version in ((2, 1, two), (1, 2, one)):
             answer = served.post(f"{ONE}/promote", json={"version": number})
-            schemas.Promoted.model_validate_json(answer.content, strict=True)
+            Promoted.model_validate_json(answer.content, strict=True)
             assert (answer.json()["model"], answer.json()["previous"]) == ("m", previous)
             position = answer.json()["position"]
             found = served.post(f"{ONE}/predict?at_least={position}", json={"examples": [{"x": x}]})
@@ -297,7 +300,7 @@ class TestDetail:
         model, contents = coupled
         put(served, "m", contents, meta_of("coupled", "mlrl"), promote="never")
         answer = served.get(f"{ONE}/detail?version=3")
-        schemas.ModelDetail.model_validate_json(answer.content, strict=True)
+        ModelDetail.model_validate_json(answer.content, strict=True)
         detail = answer.json()
         assert (detail["version"], detail["trainer"], detail["params"]) == (3, "mlrl", {"C": 1.0})
         assert detail["label_correlation"] == {"labels": list(NAMES), "values": model.label_correlation_.tolist()}
@@ -314,7 +317,7 @@ class TestDetail:
 
     def test_weights_of_views(self, served: TestClient, views: Any) -> None:
         answer = served.get(f"{VIEWS}/detail")
-        schemas.ModelDetail.model_validate_json(answer.content, strict=True)
+        ModelDetail.model_validate_json(answer.content, strict=True)
         weights = dict(zip(views.estimator.view_names_, views.estimator.view_weights_.tolist(), strict=True))
         assert answer.json()["view_weights"] == weights
         assert set(weights) == {"text", "image"}
@@ -482,7 +485,7 @@ class TestServedMetrics:
             assert served.post(f"{ONE}/labels", json=part).status_code == 200
         first, second = (served.get(f"{ONE}/metrics?version={version}").json() for version in (1, 2))
         assert served.get(f"{ONE}/metrics").json() == second
-        schemas.Metrics.model_validate(first)
+        Metrics.model_validate(first)
         assert (first["version"], first["updates"], first["cumulative"]["micro_f1"]) == (1, 20, 1.0)
         assert (second["updates"], second["cumulative"]["examples"], second["cumulative"]["micro_f1"]) == (3, 1, 0.0)
         assert second["drift"] == {"alarms": 0, "last": None, "labels": {}}
@@ -491,7 +494,7 @@ class TestServedMetrics:
         assert past["window"]["micro_f1"][-1] == first["window"]["micro_f1"]
         assert past["labels"]["rock"]["cumulative"]["recall"][-1] == 1.0
         listed = served.get(f"{ONE}/labels?version=1&sort=name&descending=false").json()
-        schemas.LabelList.model_validate(listed)
+        LabelList.model_validate(listed)
         counts = [sum(name in each["labels"] for each in by_one) for name in ("jazz", "pop", "rock")]
         assert [label["label"] for label in listed["labels"]] == ["jazz", "pop", "rock"]
         assert [label["examples"] for label in listed["labels"]] == counts

@@ -1,8 +1,8 @@
-"""Endpoints: one file for each resource, with the models of its JSON that no other file needs.
+"""Endpoints: one file for each resource, with the models of its JSON; `schemas` has those that several need.
 
 - `learning`: predict, update and predict-update; `labels`: labels of stored predictions; `stream`: NDJSON streams
-- `models`: create (also from a snapshot), list, show, delete; `model_labels`: its labels, their groups, and the promise
-  of a precision
+- `models`: create (also from a snapshot), list, show, delete; `metrics`: its metrics; `model_labels`: its labels, their
+  groups, and the promise of a precision
 - `events`: events of a model
 - `history`: the log of a model; `snapshots`: list, take, download, roll back
 - `versions`: versions of a trained model

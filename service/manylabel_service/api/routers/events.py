@@ -1,6 +1,6 @@
 """GET /v1/models/{name}/events: events of a model, as server-sent events."""
 
-from typing import Annotated, get_args
+from typing import Annotated, Literal, get_args
 
 import pydantic_core
 from fastapi.sse import format_sse_event
@@ -8,8 +8,9 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
+from manylabel_service.api.routers.metrics import Metrics
+from manylabel_service.api.schemas.base import At, ResponseModel
 from manylabel_service.api.translation.from_json import read_position
 from manylabel_service.api.web.parameters import Parameters, from_query
 from manylabel_service.api.web.routes import Router, content
@@ -28,6 +29,73 @@ class WhichEvents(Parameters):
     """Kind of events to send, besides `dropped`; can be repeated. Default: all."""
 
 
+class UpdateEvent(At):
+    """Event: examples were learnt."""
+
+    updates: int
+    """Number of examples that the model has learnt in total."""
+    examples: int
+    """Number of examples learnt by this call."""
+
+
+class DriftEvent(At):
+    """Event: a drift detector fired. It precedes the update of its example, and has the id of the event before that."""
+
+    updates: int
+    """Number of examples learnt, including the one at which the detector fired."""
+    label: str | None
+    """Label of the detector; null for the detector over all labels."""
+
+
+class RollbackEvent(At):
+    """Event: the model returned to a snapshot."""
+
+    to: str
+    """Position of the snapshot."""
+    updates: int
+    """Number of examples that the model has learnt now."""
+
+
+class PromotedEvent(At):
+    """Event: a trained model serves another version."""
+
+    version: int
+    """Number of the version served now."""
+    previous: int | None
+    """Number of the version served before; null for none."""
+
+
+class NotPromotedEvent(At):
+    """Event: a new version of a trained model is not served, because its job requested `if_better`."""
+
+    version: int
+    """Number of the new version."""
+    reason: str
+    """Reasons, as in `not_promoted_because` of the version; at most 500 characters."""
+
+
+class LabelEvent(At):
+    """Event: a label is new, or was described, renamed, merged, retired, paused or resumed."""
+
+    updates: int
+    """Number of examples learnt so far."""
+    label: str | None
+    """Name of the label from now on; null if it was retired."""
+    change: Literal["new", "described", "renamed", "merged", "retired", "paused", "resumed"]
+    """The change of the label."""
+    before: str | None = None
+    """Earlier name; null for a new label."""
+    alike: str | None = None
+    """Earlier label that a new label differs from only in case, spaces or Unicode form; null without one."""
+
+
+class DroppedEvent(ResponseModel):
+    """Event: events were lost."""
+
+    count: int | None
+    """Number of lost events; null if unknown."""
+
+
 @router.endpoint(
     "GET /v1/models/{name}/events",
     "Stream events of a model",
@@ -38,14 +106,14 @@ class WhichEvents(Parameters):
         200: {
             "description": "Server-sent events",
             **content(
-                schemas.UpdateEvent,
-                schemas.DriftEvent,
-                schemas.LabelEvent,
-                schemas.RollbackEvent,
-                schemas.PromotedEvent,
-                schemas.NotPromotedEvent,
-                schemas.Metrics,
-                schemas.DroppedEvent,
+                UpdateEvent,
+                DriftEvent,
+                LabelEvent,
+                RollbackEvent,
+                PromotedEvent,
+                NotPromotedEvent,
+                Metrics,
+                DroppedEvent,
                 media_type="text/event-stream",
             ),
         }

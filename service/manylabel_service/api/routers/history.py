@@ -11,7 +11,8 @@ from starlette.responses import Response
 
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.schemas.base import At, ResponseModel
-from manylabel_service.api.schemas.models import GroupOfLabels, PromiseOfModel
+from manylabel_service.api.schemas.metrics import PromiseOfModel
+from manylabel_service.api.schemas.models import GroupOfLabels
 from manylabel_service.api.translation.from_json import read_moment
 from manylabel_service.api.translation.model_access import HISTORY, online
 from manylabel_service.api.web.parameters import Parameters, from_query, up_to

@@ -4,13 +4,17 @@ import re
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_core import Vocabulary
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf, context_of
+from manylabel_service.api.schemas.base import RequestModel, ResponseModel
+from manylabel_service.api.schemas.learning import Learning
+from manylabel_service.api.schemas.metrics import Alarms, Counted
+from manylabel_service.api.schemas.requests import Groups, LabelEdit, Name, Parents, check_name
 from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, changed, measured, online
 from manylabel_service.api.web.bodies import idempotency_key
 from manylabel_service.api.web.large_json import read_json, read_large_json, read_model
@@ -46,9 +50,115 @@ class Listing(WhichVersion):
     """Maximum number of labels listed."""
 
 
-@router.endpoint(
-    "GET /v1/models/{name}/labels", "List the labels of a model", "read", schemas.LabelList, MEASURED, named=False
-)
+class MeasuresOfLabel(ResponseModel):
+    """Metrics of one label; null if undefined."""
+
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+class Curve(ResponseModel):
+    """Platt scaling of a label's score: the probability is logistic(slope * score + intercept)."""
+
+    slope: float
+    intercept: float
+
+
+class ListedLabel(ResponseModel):
+    """Label of a model."""
+
+    label: str
+    old_names: list[str]
+    """Earlier names of the label, and names of the labels merged into it, sorted."""
+    retired: bool
+    """Whether the label is retired: no longer learnt or predicted."""
+    paused: bool
+    """Whether the label is paused: not learnt or predicted until it is resumed."""
+    learning: Learning | None
+    """Examples seen and needed; null if the label has enough examples, is retired or has a title."""
+    examples: int | float
+    """Weighted number of examples learnt with the label."""
+    frequency: float | None
+    """Weighted share of examples with the label, among those whose truth about it is known."""
+    first_seen: int | None
+    """Number of the first learnt example with the label."""
+    last_seen: int | None
+    """Number of the last learnt example with the label."""
+    cumulative: MeasuresOfLabel
+    window: MeasuresOfLabel
+    threshold: float | None
+    """Probability from which the label is predicted; null without calibration."""
+    calibration: Curve | None
+    """Calibration of the label; null without calibration."""
+    drift: Alarms | None
+    """Drift alarms of the label; null without drift detection."""
+    title: str | None
+    """Name of the label for people; null for none."""
+    description: str | None
+    """Meaning of the label in words; null for none."""
+    uri: str | None
+    """Address of the label; null for none."""
+
+
+class LabelList(Counted):
+    """Labels of a model."""
+
+    labels: list[ListedLabel]
+    total: int
+    """Number of labels of the model."""
+
+
+class _OfLabel(RequestModel):
+    label: Name
+    """Label of the model."""
+
+
+class RetireRequest(_OfLabel):
+    """Request to retire a label: it is no longer learnt or predicted."""
+
+
+class PauseRequest(_OfLabel):
+    """Request to pause a label: it is not learnt or predicted until it is resumed."""
+
+
+class ResumeRequest(_OfLabel):
+    """Request to resume a paused label, with what was learnt before the pause."""
+
+
+class RenameRequest(_OfLabel):
+    """Request to rename a label; everything learnt about it stays."""
+
+    to: Annotated[Name, AfterValidator(check_name)]
+    """New name, which no label of the model has."""
+
+
+class MergeRequest(_OfLabel):
+    """Request to merge a label into another: the label is retired, and its name becomes an alias of the other label."""
+
+    into: Name
+    """Other label of the model."""
+
+
+class DescribeRequest(RequestModel):
+    """New details of labels, all of them or none."""
+
+    labels: Annotated[
+        dict[Annotated[Name, AfterValidator(check_name)], LabelEdit], Field(min_length=1, max_length=MAX_DESCRIBED)
+    ]
+    """Labels by name. An unknown label is declared."""
+
+
+class GroupsRequest(RequestModel):
+    """All groups and parents of the labels of a model; they replace the existing ones."""
+
+    groups: Groups = Field(default_factory=list)
+    """Groups of labels that exclude each other."""
+    parents: Parents = Field(default_factory=dict)
+    """Parent of each child: a true label implies its parent. An unknown label is declared."""
+
+
+@router.endpoint("GET /v1/models/{name}/labels", "List the labels of a model", "read", LabelList, MEASURED, named=False)
 async def list_labels(context: ContextOf, name: str, query: Annotated[Listing, from_query(Listing)]) -> Response:
     """Lists labels with their frequency, prequential metrics and thresholds. For a trained model, the metrics are those
     of the predictions of one version."""
@@ -63,81 +173,79 @@ async def list_labels(context: ContextOf, name: str, query: Annotated[Listing, f
 _change = partial(router.endpoint, scopes="admin", response=schemas.UpdateResponse, keyed=True)
 """Declares an endpoint that appends a change of the labels to the log of the model."""
 
-_LabelRequest = (
-    schemas.RenameRequest | schemas.MergeRequest | schemas.RetireRequest | schemas.PauseRequest | schemas.ResumeRequest
-)
+_LabelRequest = RenameRequest | MergeRequest | RetireRequest | PauseRequest | ResumeRequest
 
 
 @_change(
     "POST /v1/models/{name}/labels/rename",
     "Rename a label",
     errors=["model_follows", "label_not_found", "label_exists", "labels_declared", "queue_full", "limit_exceeded"],
-    takes=schemas.RenameRequest,
+    takes=RenameRequest,
     example={"label": "petz", "to": "pets"},
 )
 async def rename_label(request: Request, response: Response, name: str) -> dict[str, Any]:
     """Renames a label; everything learnt about it stays. From this position in the log, every server accepts its old
     name in updates, unless the model rejects old names."""
-    return await _relabel(request, response, name, schemas.RenameRequest)
+    return await _relabel(request, response, name, RenameRequest)
 
 
 @_change(
     "POST /v1/models/{name}/labels/merge",
     "Merge a label into another",
     errors=["model_follows", "label_not_found", "label_exists", "queue_full", "limit_exceeded"],
-    takes=schemas.MergeRequest,
+    takes=MergeRequest,
     example={"label": "petz", "into": "pets"},
 )
 async def merge_label(request: Request, response: Response, name: str) -> dict[str, Any]:
     """Retires a label, and makes its names, including old ones, aliases of another label from this position in the log.
     The other label retains what it has learnt, and takes over nothing from the merged one."""
-    return await _relabel(request, response, name, schemas.MergeRequest)
+    return await _relabel(request, response, name, MergeRequest)
 
 
 @_change(
     "POST /v1/models/{name}/labels/retire",
     "Retire a label",
     errors=["model_follows", "label_not_found", "queue_full"],
-    takes=schemas.RetireRequest,
+    takes=RetireRequest,
     example={"label": "petz"},
 )
 async def retire_label(request: Request, response: Response, name: str) -> dict[str, Any]:
     """Retires a label: from this position in the log, on every server, it is not predicted, and updates that name it
     are rejected. It keeps its column and its name."""
-    return await _relabel(request, response, name, schemas.RetireRequest)
+    return await _relabel(request, response, name, RetireRequest)
 
 
 @_change(
     "POST /v1/models/{name}/labels/pause",
     "Pause a label",
     errors=["model_follows", "label_not_found", "queue_full"],
-    takes=schemas.PauseRequest,
+    takes=PauseRequest,
     example={"label": "pets"},
 )
 async def pause_label(request: Request, response: Response, name: str) -> dict[str, Any]:
     """Pauses a label: from this position in the log, on every server, it is not predicted until it is resumed. Updates
     can name it; the model treats its truth as unknown."""
-    return await _relabel(request, response, name, schemas.PauseRequest, paused=True)
+    return await _relabel(request, response, name, PauseRequest, paused=True)
 
 
 @_change(
     "POST /v1/models/{name}/labels/resume",
     "Resume a label",
     errors=["model_follows", "label_not_found", "queue_full"],
-    takes=schemas.ResumeRequest,
+    takes=ResumeRequest,
     example={"label": "pets"},
 )
 async def resume_label(request: Request, response: Response, name: str) -> dict[str, Any]:
     """Resumes a label: from this position in the log, on every server, it is learnt and predicted again, with what was
     learnt before the pause."""
-    return await _relabel(request, response, name, schemas.ResumeRequest, paused=False)
+    return await _relabel(request, response, name, ResumeRequest, paused=False)
 
 
 @_change(
     "PATCH /v1/models/{name}/labels",
     "Set titles, descriptions and URIs of labels",
     errors=["model_follows", "label_not_found", "label_exists", "queue_full", "limit_exceeded"],
-    takes=schemas.DescribeRequest,
+    takes=DescribeRequest,
     example={"labels": {"pets": {"title": "Pets and other animals"}}},
 )
 async def describe_labels(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
@@ -148,7 +256,7 @@ async def describe_labels(request: Request, response: Response, context: Context
     document, raw = await read_large_json(request)
     key = idempotency_key(request, "describe", raw)
     _check_count(document)
-    wanted = validated(schemas.DescribeRequest, document, (), _path_of_edit)
+    wanted = validated(DescribeRequest, document, (), _path_of_edit)
     edits = {label: edit.model_dump(exclude_unset=True) for label, edit in wanted.labels.items()}
     return await changed(request, response, context, replica, lambda durability: Describe(edits, durability, key))
 
@@ -157,7 +265,7 @@ async def describe_labels(request: Request, response: Response, context: Context
     "PUT /v1/models/{name}/groups",
     "Set the groups and parents of labels",
     errors=["model_follows", "queue_full", "limit_exceeded"],
-    takes=schemas.GroupsRequest,
+    takes=GroupsRequest,
     example={
         "groups": [{"name": "priority", "labels": ["low", "mid", "high"], "choose": "one"}],
         "parents": {"refund": "billing"},
@@ -170,7 +278,7 @@ async def set_groups(request: Request, response: Response, context: ContextOf, n
     replica = online(await context.registry.get(name))
     document, raw = await read_large_json(request)
     key = idempotency_key(request, "groups", raw)
-    wanted = validated(schemas.GroupsRequest, document, (), _path_of_edit)
+    wanted = validated(GroupsRequest, document, (), _path_of_edit)
     groups, parents = tuple(each.group for each in wanted.groups), wanted.parents
     return await changed(
         request, response, context, replica, lambda durability: Regroup(groups, parents, durability, key)
@@ -217,10 +325,10 @@ async def _relabel(
     replica = online(await context.registry.get(name))
     wanted, raw = await read_model(request, kind)
     key = idempotency_key(request, request.url.path.rpartition("/")[2], raw)
-    label, to, merges = wanted.label, None, isinstance(wanted, schemas.MergeRequest)
-    if isinstance(wanted, schemas.MergeRequest):
+    label, to, merges = wanted.label, None, isinstance(wanted, MergeRequest)
+    if isinstance(wanted, MergeRequest):
         to = wanted.into
-    elif isinstance(wanted, schemas.RenameRequest):
+    elif isinstance(wanted, RenameRequest):
         to = wanted.to
 
     def entry(durability: str) -> Relabel:

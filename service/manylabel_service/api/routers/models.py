@@ -6,7 +6,7 @@ from functools import partial
 from mmap import MAP_PRIVATE, mmap
 from typing import IO, Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,8 +16,7 @@ from manylabel_service.access.grant import Access
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.from_json import path_in_spec, read_moment
-from manylabel_service.api.translation.model_access import HISTORY, MEASURED, WhichVersion, measured, online, trained
-from manylabel_service.api.translation.to_json import reliability
+from manylabel_service.api.translation.model_access import HISTORY, MEASURED, online, trained
 from manylabel_service.api.translation.uploads import receive_file
 from manylabel_service.api.web.access import AccessOf
 from manylabel_service.api.web.bodies import BYTES
@@ -27,14 +26,13 @@ from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, body, json_response
 from manylabel_service.api.web.validation import Path, check_all_known, check_known, invalid_body
 from manylabel_service.audit.call import note
-from manylabel_service.errors import InvalidField, LabelNotFound, NoReliability, NotCalibrated, check_limit
+from manylabel_service.errors import InvalidField, check_limit
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.models.init_from import warm_start
 from manylabel_service.online.following import begin_follower
 from manylabel_service.online.size_limits import check_arrays
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.metrics_history import metrics_history
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 
@@ -227,75 +225,6 @@ async def delete_model(
     if query.followers is not None:
         access.require_names(*await context.registry.followers(name))
     await context.registry.delete(name, with_followers=query.followers is not None)
-
-
-@router.endpoint("GET /v1/models/{name}/metrics", "Show metrics", "read", schemas.Metrics, MEASURED)
-async def show_metrics(
-    context: ContextOf, name: str, query: Annotated[WhichVersion, from_query(WhichVersion)]
-) -> dict[str, Any]:
-    """Returns prequential metrics: every example is predicted before it is learnt. For a trained model, they evaluate
-    the predictions of one version by their delayed labels."""
-    found = await measured(context, name, query.version)
-    return {**found.state.measures(), **found.place}
-
-
-MAX_LABELS_OF_HISTORY = 16
-
-
-class WhichHistory(WhichVersion):
-    """Parameters of the metrics history."""
-
-    label: Annotated[list[str], Field(max_length=MAX_LABELS_OF_HISTORY)] = Field(default_factory=list)
-    """Label whose metrics to include; can be repeated, up to 16 times."""
-
-
-@router.endpoint(
-    "GET /v1/models/{name}/metrics/history",
-    "Show the metrics history",
-    "read",
-    schemas.MetricsHistory,
-    ["label_not_found", *MEASURED],
-)
-async def show_metrics_history(
-    context: ContextOf, name: str, query: Annotated[WhichHistory, from_query(WhichHistory)]
-) -> dict[str, Any]:
-    """Returns the metrics of the call without `/history` as columns over the number of examples learnt: at fewer than
-    256 equally spaced points, and at present. The points are part of the state: they are identical on every replica,
-    and a rollback restores those of its snapshot."""
-    found = await measured(context, name, query.version)
-    return {**metrics_history(found.state.label_facts, query.label), **found.place}
-
-
-class WhichReliability(Parameters):
-    """Label of the diagram."""
-
-    label: str | None = None
-    """Label to count, from the example after the second in which it was relevant; default: all labels together."""
-
-
-@router.endpoint(
-    "GET /v1/models/{name}/metrics/reliability",
-    "Show the reliability diagram",
-    "read",
-    schemas.Reliability,
-    ["label_not_found", "model_is_trained"],
-)
-async def show_reliability(
-    context: ContextOf, name: str, query: Annotated[WhichReliability, from_query(WhichReliability)]
-) -> dict[str, Any]:
-    """Returns the reliability diagram: the share of true labels among those predicted with about the same probability.
-    Each example is predicted before it is learnt, and counts with every label whose truth is known. Delayed labels
-    count with the probabilities just before the example was learnt. The counts are part of the state: they are
-    identical on every replica, and a rollback restores those of its snapshot."""
-    model = online(await context.registry.get(name), NoReliability)
-    model.check_serving()
-    if not model.has_probabilities:
-        raise NotCalibrated(name)
-    column = None if query.label is None else model.model.labels.get(query.label)
-    if query.label is not None and column is None:
-        raise LabelNotFound(query.label)
-    found = reliability(model.model.prequential.reliability(column))
-    return {**found, "position": model.position, "updates": model.model.updates}
 
 
 def visible(status: dict[str, Any], access: Access) -> dict[str, Any]:

@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.samples import Sample
+from pydantic import Field
 from starlette.responses import Response
 
 from manylabel_service.access.key import Key
-from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
+from manylabel_service.api.schemas.base import ResponseModel
 from manylabel_service.api.web.access import AccessOf
 from manylabel_service.api.web.problems import Compiling
 from manylabel_service.api.web.routes import Router
@@ -55,22 +56,90 @@ _TOTALS = {
 """Metrics of the process, by name, with their descriptions."""
 
 
-@router.endpoint("GET /livez", "Is the process alive?", None, schemas.Alive, stored=False)
-async def is_live() -> schemas.Alive:
+class Alive(ResponseModel):
+    """Response that the process serves requests."""
+
+    live: Literal[True]
+
+
+class Ready(ResponseModel):
+    """Response that every model is restored and caught up, except those that failed."""
+
+    ready: Literal[True]
+    failed: list[str] = Field(default_factory=list)
+    """Models that could not be restored, as far as the caller may see them; present with the scope `read`. The server
+    log has the reasons."""
+    storage_gone_seconds: float | None = None
+    """Seconds for which the store has been unreachable; absent while it is reachable."""
+    archive_lag_seconds: float | None = None
+    """Seconds since the last complete pass of archiving began; present on the server that archives."""
+    archive_error: str | None = None
+    """Reason why the last pass of archiving is not complete; absent if the pass is complete."""
+    compiling: Compiling | None = None
+    """Progress of the compilation of functions that some models need; these models respond with 503 until it ends.
+    Absent if nothing is compiled."""
+
+
+class KnownVersions(ResponseModel):
+    """Versions that a release supports, from the oldest to the newest."""
+
+    first: int
+    last: int
+
+
+class ReplicaDescription(ResponseModel):
+    """Description of a process that shares the store."""
+
+    id: str
+    this: bool
+    """Whether this process sent the response."""
+    role: str
+    """Role: `server` or `worker`."""
+    host: str
+    """Name of the machine or container."""
+    pid: int
+    release: str
+    build: str
+    """Build: processes of one build use the same code, the same libraries and the same kind of processor."""
+    formats: KnownVersions
+    """Supported format versions of log entries and snapshots."""
+    replay_versions: KnownVersions
+    """Supported replay versions."""
+    started_at: str
+    ready: bool
+    models: dict[str, str]
+    """Positions of the models in memory; at most 1,000."""
+    withheld: dict[str, str]
+    """Models that the process must not serve, each with the error code; another release must serve them."""
+
+
+class Replicas(ResponseModel):
+    """Processes that share the store, and the versions in use."""
+
+    format: int
+    """Format version of new log entries and snapshots."""
+    replay_version: int
+    """Replay version of new models."""
+    replicas: list[ReplicaDescription]
+    """Processes in the order of their start."""
+
+
+@router.endpoint("GET /livez", "Is the process alive?", None, Alive, stored=False)
+async def is_live() -> Alive:
     """Responds with 200 as soon as the process serves requests."""
-    return schemas.Alive(live=True)
+    return Alive(live=True)
 
 
 @router.endpoint(
     "GET /readyz",
     "Is the server ready for requests?",
     None,
-    schemas.Ready,
+    Ready,
     ["not_ready", "release_too_old", "replay_mismatch"],
     stored=False,
     response_model_exclude_unset=True,
 )
-async def is_ready(context: ContextOf, access: AccessOf) -> schemas.Ready:
+async def is_ready(context: ContextOf, access: AccessOf) -> Ready:
     """Responds with 503 while the server starts or stops, and while another release must serve what this one cannot
     (`release_too_old`, `replay_mismatch`), so that a rolling upgrade stops. It also responds with 503 if the store had
     keys and has lost all of them. The first start on a machine compiles functions; `compiling` has the progress. A
@@ -79,7 +148,7 @@ async def is_ready(context: ContextOf, access: AccessOf) -> schemas.Ready:
     only that the server is ready, and what is compiled."""
     registry = context.registry
     check_ready(context)
-    ready = schemas.Ready(ready=True)
+    ready = Ready(ready=True)
     if (compiling := registry.kernels.gate.compiling(SERVED)) is not None:
         ready.compiling = Compiling(**compiling._asdict())
     if not access.allows("read"):
@@ -100,7 +169,7 @@ def check_ready(context: Context) -> None:
     context.keyring.check_ready()
 
 
-@router.endpoint("GET /v1/replicas", "List the processes that share the store", "read", schemas.Replicas, stored=False)
+@router.endpoint("GET /v1/replicas", "List the processes that share the store", "read", Replicas, stored=False)
 async def list_replicas(context: ContextOf, access: AccessOf) -> dict[str, Any]:
     """Lists the servers and workers that share the store, their releases, and the format and replay versions in
     use. Entries of other processes are up to two seconds old; a process that crashed disappears after ten."""

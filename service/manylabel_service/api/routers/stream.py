@@ -12,14 +12,16 @@ from starlette.types import Receive, Scope, Send
 from manylabel_core.records import RecordEncoder
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
+from manylabel_service.api.schemas.base import At, ResponseModel
+from manylabel_service.api.schemas.learning import Prediction
 from manylabel_service.api.translation.from_json import to_example
-from manylabel_service.api.translation.line_learner import LineLearner, StreamFailed
+from manylabel_service.api.translation.line_learner import LineLearner, StreamFailed, StreamSummary
 from manylabel_service.api.translation.line_reader import ReadAhead
 from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.web.bodies import A_LINE, NDJSON, check_headers, described_key, json_value, key_text
 from manylabel_service.api.web.large_json import LARGE_BYTES, ParseQueue, read_value
 from manylabel_service.api.web.parameters import Flag, Number, Parameters, read_parameters, wrong
-from manylabel_service.api.web.problems import Problem, problem_of
+from manylabel_service.api.web.problems import Problem, ProblemDocument, problem_of
 from manylabel_service.api.web.routes import DirectRoute, Router, content
 from manylabel_service.api.web.streaming import Writer, in_background
 from manylabel_service.errors import NoProbabilities, NotReady
@@ -42,6 +44,35 @@ class Streaming(Parameters):
     """Whether the stream ends at the first rejected line: that line and later ones are not learnt."""
 
 
+class LineLearnt(Prediction, At):
+    """Response to a line whose example was predicted, then learnt."""
+
+    line: int
+    """Number of the line."""
+    updates: int
+    """Number of examples that the model had learnt, including this one."""
+
+
+class LineReplayed(At):
+    """Response to a line that was learnt earlier."""
+
+    line: int
+    """Number of the line."""
+    replayed: Literal[True]
+
+
+class LineRefused(ResponseModel):
+    """Response to a line that was not learnt. If it is the last line of the response, later lines were not learnt
+    either."""
+
+    line: int
+    """Number of the line."""
+    error: ProblemDocument
+    """Problem document with the reason."""
+    retry_after: int | None = None
+    """Seconds after which the stream can continue with this line; present only if the stream ended."""
+
+
 @router.endpoint(
     "POST /v1/models/{name}/stream",
     "Predict, then learn, line by line",
@@ -52,10 +83,10 @@ class Streaming(Parameters):
         200: {
             "description": "A line for each line; with `answers=errors` for each rejected line, then a summary",
             **content(
-                schemas.LineLearnt,
-                schemas.LineReplayed,
-                schemas.LineRefused,
-                schemas.StreamSummary,
+                LineLearnt,
+                LineReplayed,
+                LineRefused,
+                StreamSummary,
                 media_type="application/x-ndjson",
             ),
         }

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import pydantic_core
 from fastapi import Query
+from pydantic import Field, StrictBool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_core.state import DamagedState
 from manylabel_service.access.scopes import ADMIN
-from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf, context_of
+from manylabel_service.api.schemas.base import At, RequestModel, ResponseModel, omitted_if_empty
 from manylabel_service.api.translation.model_access import WhichVersion, trained
 from manylabel_service.api.translation.uploads import full_disk, scratch_file
 from manylabel_service.api.web.access import access_of
@@ -27,17 +28,151 @@ from manylabel_service.api.web.streaming import Download
 from manylabel_service.audit.call import note
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import ModelIsOnline, VersionDamaged
+from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, StreamSample
 from manylabel_service.online.replica import Replica
 from manylabel_service.trained.artifact import ModelArtifact
-from manylabel_service.trained.detail import Detail, LabelCorrelation, read_detail
-from manylabel_service.trained.version import Version
+from manylabel_service.trained.detail import Detail, read_detail
+from manylabel_service.trained.detail import LabelCorrelation as FoundCorrelation
+from manylabel_service.trained.version import Version as StoredVersion
 
 router = Router("versions", errors=["model_not_found", "model_is_online"])
 
 MAX_DIGITS = 15
 
 
-@router.endpoint("GET /v1/models/{name}/versions", "List versions", "read", schemas.VersionList)
+class Version(At):
+    """Immutable version of a trained model."""
+
+    version: int
+    """Number of the version, from 1; numbers are not reused."""
+    served: bool
+    """Whether this version predicts."""
+    created: str
+    """Creation time (RFC 3339)."""
+    job: str
+    """Id of the job that created the version."""
+    data: DataOfSet | DataOfStream | None
+    """Dataset or stream of the training data, as in the job; null if unknown."""
+    trainer: str
+    params: dict[str, Any]
+    measures: dict[str, float] | None
+    """Metrics on the held-out rows, if there were any."""
+    converged: bool
+    """Whether the fit converged before it used up its iterations."""
+    gap: float | None
+    """Upper bound of the relative distance from the optimum; null if unknown."""
+    scaling: str
+    """Scaling of the features in training and in predictions."""
+    not_promoted_because: str | None
+    """Reasons why the version was not served when it was created; null if it was, or if the job requested it."""
+    worse: str | None
+    """Amount by which the version scored lower than the one it replaced, on the same rows; null if it did not."""
+    baseline: dict[str, float] | None
+    """Metrics of predicting the most frequent training labels for each of these rows."""
+    rows: int
+    """Number of examples that the version was fitted to."""
+    sampled: StreamSample | None
+    """Sample of the stream that the version was trained on; null for other data."""
+    bytes: int
+
+
+class VersionList(ResponseModel):
+    """Versions of a trained model, newest first."""
+
+    versions: list[Version]
+    damaged: list[int] = omitted_if_empty()
+    """Numbers of versions that cannot be read; present only if there are any."""
+
+
+class Promoted(At):
+    """Result of a promotion."""
+
+    model: str
+    version: int
+    previous: int | None
+    """Version served before; null for none. Promoting it switches back."""
+
+
+class PromotedFollower(At):
+    """Result of the promotion of a follower."""
+
+    model: str
+    """Name of the leader, which has the algorithm and state of the follower from this position on."""
+    follower: str
+    """Name of the follower, which has the algorithm and state that the leader had, and follows it."""
+    algorithm: str
+    """Algorithm of the model now."""
+    updates: int
+    """Number of examples that the model has learnt."""
+    since: str
+    """Position at which the history of the model begins now."""
+
+
+class LabelCorrelation(ResponseModel):
+    """Correlations of the weights of labels, and so of their scores."""
+
+    labels: list[str]
+    values: list[list[float]]
+    """Values from -1 to 1, a row and a column per label."""
+
+
+class Convergence(ResponseModel):
+    """Course of the training, in lists of equal length."""
+
+    iteration: list[int]
+    objective: list[float | None]
+    gap: list[float | None]
+    """Upper bound of the relative distance from the optimum; null while unknown."""
+    seconds: list[float]
+
+
+class Calibration(ResponseModel):
+    """Platt scaling: the probability of a label is logistic(slope * score + intercept)."""
+
+    slope: float
+    intercept: float
+    """Intercept; the score is the raw one, before the threshold is subtracted."""
+
+
+class LabelDecision(ResponseModel):
+    """Decision of a label: it is predicted if its score is above the threshold."""
+
+    threshold: float
+    """Threshold subtracted from the raw score of the label."""
+    calibration: Calibration | None
+    """Calibration; null for a version without probabilities."""
+
+
+class ModelDetail(ResponseModel):
+    """Details of a version."""
+
+    version: int
+    trainer: str
+    params: dict[str, Any]
+    measures: dict[str, float] | None
+    baseline: dict[str, float] | None
+    """Metrics of predicting the most frequent training labels for each of these rows."""
+    label_scores: dict[str, dict[str, float]] | None
+    """`f1`, `precision`, `recall` and `support` (number of rows) of each label on the held-out rows."""
+    label_decisions: dict[str, LabelDecision]
+    """Threshold and calibration of each label."""
+    label_correlation: LabelCorrelation | None
+    """Correlations of labels, learnt by mlrl and ssmlrl."""
+    view_weights: dict[str, float] | None
+    """Weights of the views, learnt by lsa_mml."""
+    convergence: Convergence
+
+
+class PromoteRequest(RequestModel):
+    """Request to serve a version of a trained model, or, without a version, to promote a follower."""
+
+    version: Annotated[int, Field(strict=True, ge=1)] | None = None
+    """Number of the version; only for a trained model, and required there."""
+    force: StrictBool = False
+    """Whether to serve the version even if its features or scaling differ from those of the served version."""
+
+
+@router.endpoint("GET /v1/models/{name}/versions", "List versions", "read", VersionList)
 async def list_versions(context: ContextOf, name: str) -> dict[str, Any]:
     """Lists the versions of the model, newest first. Versions never change, and exist until they are deleted."""
     model = trained(await context.registry.get(name))
@@ -49,9 +184,9 @@ async def list_versions(context: ContextOf, name: str) -> dict[str, Any]:
     "POST /v1/models/{name}/promote",
     "Serve another version, or promote a follower",
     "train",
-    schemas.Promoted | schemas.PromotedFollower,
+    Promoted | PromotedFollower,
     ["version_not_found", "version_differs", "version_damaged", "not_promotable"],
-    takes=schemas.PromoteRequest,
+    takes=PromoteRequest,
     example={"version": 1},
     required=False,
     keyed=True,
@@ -65,9 +200,9 @@ async def promote(request: Request, response: Response, context: ContextOf, name
     state of the follower, and the follower with those of the leader. Promoting the follower again switches back. Send
     an Idempotency-Key: a repeated request without one switches back."""
     hosted = await context.registry.get(name)
-    wanted, raw = schemas.PromoteRequest(), b""
+    wanted, raw = PromoteRequest(), b""
     if has_body(request):
-        wanted, raw = await read_model(request, schemas.PromoteRequest)
+        wanted, raw = await read_model(request, PromoteRequest)
     if isinstance(hosted, Replica):
         return await _promote_follower(request, response, hosted, wanted, raw)
     if (version := wanted.version) is None:
@@ -78,14 +213,14 @@ async def promote(request: Request, response: Response, context: ContextOf, name
 
 
 async def _promote_follower(
-    request: Request, response: Response, follower: Replica, wanted: schemas.PromoteRequest, raw: bytes
+    request: Request, response: Response, follower: Replica, wanted: PromoteRequest, raw: bytes
 ) -> dict[str, Any]:
     context, access = context_of(request), access_of(request)
     if follower.follow is None:
         raise ModelIsOnline(follower.name)
     access.require((ADMIN,), follower.name)
     access.require_names(follower.follow.model)
-    if wanted != schemas.PromoteRequest():
+    if wanted != PromoteRequest():
         raise invalid(("version",), "must be omitted: a follower has no versions")
     key = idempotency_key(request, "promote", raw)
     done, replayed = await context.registry.promote(follower.name, key, access.key_id)
@@ -150,10 +285,10 @@ def read_number(name: str, text: str) -> int:
     return int(text)
 
 
-def _described(version: Version, served: int | None) -> dict[str, Any]:
-    """Return a version as `schemas.Version`, whose fields are those of its metadata and a few more."""
+def _described(version: StoredVersion, served: int | None) -> dict[str, Any]:
+    """Return a version as `Version`, whose fields are those of its metadata and a few more."""
     meta = version.meta
-    shared = {field.name for field in fields(meta)} & schemas.Version.model_fields.keys()
+    shared = {field.name for field in fields(meta)} & Version.model_fields.keys()
     return {
         **{name: getattr(meta, name) for name in shared},
         "version": version.number,
@@ -168,7 +303,7 @@ def _described(version: Version, served: int | None) -> dict[str, Any]:
     "GET /v1/models/{name}/detail",
     "Show details of a version",
     "read",
-    schemas.ModelDetail,
+    ModelDetail,
     ["version_not_found", "no_version_served", "version_damaged"],
 )
 async def show_detail(
@@ -216,7 +351,7 @@ def _object(by_label: Mapping[str, Any]) -> bytes:
     return b"{" + b",".join(_json(label) + b":" + _json(facts) for label, facts in by_label.items()) + b"}"
 
 
-def _correlation(found: LabelCorrelation | None) -> bytes:
+def _correlation(found: FoundCorrelation | None) -> bytes:
     if found is None:
         return b"null"
     rows: Iterator[bytes] = (_json(row.tolist()) for row in found.values)

@@ -7,6 +7,6 @@ Frequent and long responses are written without these models, for speed; tests v
 
 from manylabel_service.api.schemas.base import *
 from manylabel_service.api.schemas.learning import *
+from manylabel_service.api.schemas.metrics import *
 from manylabel_service.api.schemas.models import *
 from manylabel_service.api.schemas.requests import *
-from manylabel_service.api.schemas.versions import *

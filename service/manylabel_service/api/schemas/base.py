@@ -1,4 +1,4 @@
-"""Base classes of responses, and fields that a response can omit."""
+"""Base classes of requests and responses, and fields that a response can omit."""
 
 from operator import not_
 from typing import Any
@@ -10,6 +10,12 @@ from manylabel_service.documented import Documented
 
 class ResponseModel(Documented):
     """JSON object of a response."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class RequestModel(Documented):
+    """JSON object of a request."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,11 +1,10 @@
 """Responses to predictions and updates, and events."""
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
 from manylabel_service.api.schemas.base import At, ResponseModel
-from manylabel_service.api.web.problems import ProblemDocument
 from manylabel_service.storage import Durability
 
 
@@ -134,121 +133,8 @@ class PredictUpdateBatchResponse(UpdateResponse):
     predictions: list[Prediction]
 
 
-class LineLearnt(Prediction, At):
-    """Response to a line whose example was predicted, then learnt."""
-
-    line: int
-    """Number of the line."""
-    updates: int
-    """Number of examples that the model had learnt, including this one."""
-
-
-class LineReplayed(At):
-    """Response to a line that was learnt earlier."""
-
-    line: int
-    """Number of the line."""
-    replayed: Literal[True]
-
-
 class RolledBack(UpdateResponse):
     """Result of a rollback."""
 
     rolled_back_to: str
     """Position of the snapshot."""
-
-
-class UpdateEvent(At):
-    """Event: examples were learnt."""
-
-    updates: int
-    """Number of examples that the model has learnt in total."""
-    examples: int
-    """Number of examples learnt by this call."""
-
-
-class DriftEvent(At):
-    """Event: a drift detector fired. It precedes the update of its example, and has the id of the event before that."""
-
-    updates: int
-    """Number of examples learnt, including the one at which the detector fired."""
-    label: str | None
-    """Label of the detector; null for the detector over all labels."""
-
-
-class RollbackEvent(At):
-    """Event: the model returned to a snapshot."""
-
-    to: str
-    """Position of the snapshot."""
-    updates: int
-    """Number of examples that the model has learnt now."""
-
-
-class PromotedEvent(At):
-    """Event: a trained model serves another version."""
-
-    version: int
-    """Number of the version served now."""
-    previous: int | None
-    """Number of the version served before; null for none."""
-
-
-class NotPromotedEvent(At):
-    """Event: a new version of a trained model is not served, because its job requested `if_better`."""
-
-    version: int
-    """Number of the new version."""
-    reason: str
-    """Reasons, as in `not_promoted_because` of the version; at most 500 characters."""
-
-
-class LabelEvent(At):
-    """Event: a label is new, or was described, renamed, merged, retired, paused or resumed."""
-
-    updates: int
-    """Number of examples learnt so far."""
-    label: str | None
-    """Name of the label from now on; null if it was retired."""
-    change: Literal["new", "described", "renamed", "merged", "retired", "paused", "resumed"]
-    """The change of the label."""
-    before: str | None = None
-    """Earlier name; null for a new label."""
-    alike: str | None = None
-    """Earlier label that a new label differs from only in case, spaces or Unicode form; null without one."""
-
-
-class DroppedEvent(ResponseModel):
-    """Event: events were lost."""
-
-    count: int | None
-    """Number of lost events; null if unknown."""
-
-
-class LineRefused(ResponseModel):
-    """Response to a line that was not learnt. If it is the last line of the response, later lines were not learnt
-    either."""
-
-    line: int
-    """Number of the line."""
-    error: ProblemDocument
-    """Problem document with the reason."""
-    retry_after: int | None = None
-    """Seconds after which the stream can continue with this line; present only if the stream ended."""
-
-
-class StreamSummary(ResponseModel):
-    """The last line of `answers=errors`: the result of the stream."""
-
-    learnt: int
-    """Number of lines that this request learnt."""
-    replayed: int
-    """Number of lines learnt earlier under the key of the stream."""
-    refused: int
-    """Number of refused lines, including those that were not listed."""
-    next: int
-    """Number of the first line that was not read. The stream can continue there."""
-    position: str | None
-    """Position of the last learnt line; null for none."""
-    updates: int | None
-    """Number of examples that the model had learnt then."""

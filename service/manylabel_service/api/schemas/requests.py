@@ -24,13 +24,13 @@ from manylabel_core.promise import Target
 from manylabel_core.records.forms import input_kind, input_kind_of_numbers
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service import names, ulid
-from manylabel_service.documented import Documented
+from manylabel_service.api.schemas.base import RequestModel
 from manylabel_service.hosting.examples import MAX_REF_BYTES, Source
 from manylabel_service.hosting.explanations import MAX_EXPLAIN
 from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, LabelName, ModelSpec, no_repeats
 from manylabel_service.online.state.groups import MAX_GROUP_NAME, MAX_GROUPED, MAX_GROUPS
-from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit
+from manylabel_service.online.state.label_details import Edit
 from manylabel_service.storage import POSITION
 
 Number = Annotated[float, Field(strict=True, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE, allow_inf_nan=False)]
@@ -60,11 +60,7 @@ MAX_VIEWS = 1_000
 """Maximum number of views in an example; a model has far fewer."""
 
 
-class _Request(Documented):
-    model_config = ConfigDict(extra="forbid")
-
-
-class SparseFeatures(_Request):
+class SparseFeatures(RequestModel):
     """Values of some columns; the others are missing."""
 
     indices: Annotated[list[Index], Field(fail_fast=True, json_schema_extra=_UNIQUE)]
@@ -123,7 +119,7 @@ ItemBody = Annotated[
 ]
 
 
-class PredictNumbers(_Request):
+class PredictNumbers(RequestModel):
     """Example of numbers only to predict: the most frequent kind, which is validated faster."""
 
     x: NumbersBody
@@ -133,7 +129,7 @@ class PredictNumbers(_Request):
     ref: Any = None
 
 
-class PredictItem(_Request):
+class PredictItem(RequestModel):
     """Example to predict."""
 
     x: ItemBody
@@ -150,7 +146,7 @@ class PredictItem(_Request):
     """Ignored in a prediction."""
 
 
-class _Predicting(_Request):
+class _Predicting(RequestModel):
     probabilities: StrictBool = False
     """Whether each prediction has the probability of every label."""
 
@@ -183,7 +179,7 @@ class PredictRequest(_Explaining, PredictItem):
 _Views = Annotated[dict[Name, FeaturesBody], Field(max_length=MAX_VIEWS)]
 
 
-class ViewsBody(_Request):
+class ViewsBody(RequestModel):
     """Features of several views."""
 
     views: _Views
@@ -207,7 +203,7 @@ InputsBody = Annotated[
 ]
 
 
-class TrainedNumbers(_Request):
+class TrainedNumbers(RequestModel):
     """Example of numbers only to predict by a trained model: `x` or `views`."""
 
     x: InputsBody | None = None
@@ -224,7 +220,7 @@ def form_of_trained(x: Any) -> str | None:
     return form if form == "several" else input_kind(x)
 
 
-class TrainedItem(_Request):
+class TrainedItem(RequestModel):
     """Example to predict by a trained model: `x` or `views`."""
 
     x: Annotated[_Dense | _Sparse | _Named | _Several | _Record | _Text, Discriminator(form_of_trained)] | None = None
@@ -245,7 +241,7 @@ class TrainedRequest(_Explaining, TrainedItem):
     """Example to predict by a trained model, with options."""
 
 
-class UpdateNumbers(_Request):
+class UpdateNumbers(RequestModel):
     """Example of numbers only to learn: the most frequent kind, which is validated faster."""
 
     x: NumbersBody
@@ -255,7 +251,7 @@ class UpdateNumbers(_Request):
     ref: Ref = None
 
 
-class UpdateItem(_Request):
+class UpdateItem(RequestModel):
     """Example to learn."""
 
     x: ItemBody
@@ -274,7 +270,7 @@ class UpdateItem(_Request):
     """Your reference for the example, such as a customer number: 1 to 128 bytes. It is stored in the log only."""
 
 
-class LabelItem(_Request):
+class LabelItem(RequestModel):
     """True labels of a stored prediction."""
 
     id: Annotated[str, Field(strict=True, json_schema_extra={"pattern": ulid.PATTERN})]
@@ -289,41 +285,10 @@ class LabelItem(_Request):
     """Your reference for the example, as in an example to learn."""
 
 
-def _check_bytes(name: str) -> str:
+def check_name(name: str) -> str:
     if len(name.encode(errors="surrogatepass")) > MAX_NAME_BYTES:
         raise ValueError(f"must have at most {MAX_NAME_BYTES} bytes")
     return name
-
-
-class _OfLabel(_Request):
-    label: Name
-    """Label of the model."""
-
-
-class RetireRequest(_OfLabel):
-    """Request to retire a label: it is no longer learnt or predicted."""
-
-
-class PauseRequest(_OfLabel):
-    """Request to pause a label: it is not learnt or predicted until it is resumed."""
-
-
-class ResumeRequest(_OfLabel):
-    """Request to resume a paused label, with what was learnt before the pause."""
-
-
-class RenameRequest(_OfLabel):
-    """Request to rename a label; everything learnt about it stays."""
-
-    to: Annotated[Name, AfterValidator(_check_bytes)]
-    """New name, which no label of the model has."""
-
-
-class MergeRequest(_OfLabel):
-    """Request to merge a label into another: the label is retired, and its name becomes an alias of the other label."""
-
-    into: Name
-    """Other label of the model."""
 
 
 def _text(field: str) -> Any:
@@ -339,7 +304,7 @@ def _text(field: str) -> Any:
     return Annotated[str, Field(strict=True, json_schema_extra=schema), AfterValidator(check)] | None
 
 
-class LabelEdit(_Request):
+class LabelEdit(RequestModel):
     """New details of a label. An omitted field stays unchanged; null removes it."""
 
     title: _text("title") = None  # type: ignore[valid-type]
@@ -350,23 +315,14 @@ class LabelEdit(_Request):
     """Address of the label, such as its URI in a thesaurus."""
 
 
-class DescribeRequest(_Request):
-    """New details of labels, all of them or none."""
-
-    labels: Annotated[
-        dict[Annotated[Name, AfterValidator(_check_bytes)], LabelEdit], Field(min_length=1, max_length=MAX_DESCRIBED)
-    ]
-    """Labels by name. An unknown label is declared."""
-
-
 class DescribedLabel(LabelEdit):
     """Label with its details."""
 
-    name: Annotated[Name, AfterValidator(_check_bytes)]
+    name: Annotated[Name, AfterValidator(check_name)]
     """Name of the label."""
 
 
-class LabelGroup(_Request):
+class LabelGroup(RequestModel):
     """Group of mutually exclusive labels."""
 
     name: Annotated[str, Field(strict=True, min_length=1, max_length=MAX_GROUP_NAME)]
@@ -382,23 +338,14 @@ class LabelGroup(_Request):
         return Group(self.name, tuple(self.labels), self.choose)
 
 
-_Groups = Annotated[list[LabelGroup], Field(max_length=MAX_GROUPS)]
-_Parents = Annotated[dict[LabelName, LabelName], Field(max_length=MAX_GROUPED)]
-
-
-class GroupsRequest(_Request):
-    """All groups and parents of the labels of a model; they replace the existing ones."""
-
-    groups: _Groups = Field(default_factory=list)
-    """Groups of labels that exclude each other."""
-    parents: _Parents = Field(default_factory=dict)
-    """Parent of each child: a true label implies its parent. An unknown label is declared."""
+Groups = Annotated[list[LabelGroup], Field(max_length=MAX_GROUPS)]
+Parents = Annotated[dict[LabelName, LabelName], Field(max_length=MAX_GROUPED)]
 
 
 _Share = Annotated[float, Field(strict=True, gt=0, lt=1, allow_inf_nan=False)]
 
 
-class PromiseRequest(_Request):
+class PromiseRequest(RequestModel):
     """Promise of precision: share of right labels among those applied unseen, in the long run."""
 
     precision: _Share
@@ -416,7 +363,7 @@ class PromiseRequest(_Request):
         return Target(**self.model_dump())
 
 
-class RollbackRequest(_Request):
+class RollbackRequest(RequestModel):
     """Request to return to a snapshot, or to any position or time of the history."""
 
     position: Annotated[str, Field(strict=True, json_schema_extra={"pattern": POSITION})] | None = None
@@ -427,7 +374,7 @@ class RollbackRequest(_Request):
     """A time with an offset, instead of the position: the state after the last update up to then."""
 
 
-class SnapshotRequest(_Request):
+class SnapshotRequest(RequestModel):
     """Request to take a snapshot, which stays until it is deleted."""
 
     name: Annotated[str, Field(strict=True, pattern=names.PATTERN)] | None = None
@@ -444,7 +391,7 @@ class SnapshotRequest(_Request):
         return name
 
 
-class Batch(_Request):
+class Batch(RequestModel):
     """Ordered batch of examples, learnt completely or not at all."""
 
     # Not generic: pydantic needs 0.1 s to parametrise a model whose fields have docstrings.
@@ -463,19 +410,10 @@ class TrainedBatch(_Explaining, Batch):
     examples: Annotated[list[TrainedItem], Field(min_length=1)]
 
 
-class PromoteRequest(_Request):
-    """Request to serve a version of a trained model, or, without a version, to promote a follower."""
-
-    version: Annotated[int, Field(strict=True, ge=1)] | None = None
-    """Number of the version; only for a trained model, and required there."""
-    force: StrictBool = False
-    """Whether to serve the version even if its features or scaling differ from those of the served version."""
-
-
 _ModelName = Annotated[str, Field(strict=True, json_schema_extra={"pattern": names.PATTERN})]
 
 
-class LinearSource(_Request):
+class LinearSource(RequestModel):
     """Version of a trained model that initialises an online model."""
 
     model: _ModelName
@@ -484,7 +422,7 @@ class LinearSource(_Request):
     """Number of the version; null for the served one."""
 
 
-class ForkSource(_Request):
+class ForkSource(RequestModel):
     """Initial state of a fork: another model at a position or a time."""
 
     model: _ModelName
@@ -493,7 +431,7 @@ class ForkSource(_Request):
     """A position of its log, or a time with an offset; null: now."""
 
 
-class FollowSource(_Request):
+class FollowSource(RequestModel):
     """Log of another model, from which the new model learns."""
 
     model: _ModelName
@@ -541,9 +479,9 @@ class ModelRequest(ModelSpec):
     """Null: the model has its own log. Otherwise it learns from the log of another model, with its own spec, and
     rejects updates.
     """
-    groups: _Groups = Field(default_factory=list)
+    groups: Groups = Field(default_factory=list)
     """Groups of labels that exclude each other."""
-    parents: _Parents = Field(default_factory=dict)
+    parents: Parents = Field(default_factory=dict)
     """Parent of each child: a true label implies its parent."""
     promise: PromiseRequest | None = None
     """Promise of precision; null for none."""

@@ -11,7 +11,7 @@ from starlette.types import Scope
 from manylabel_service.access.grant import Access
 from manylabel_service.access.rates import RateLimiter
 from manylabel_service.api.context import Context
-from manylabel_service.api.schemas import StreamSummary
+from manylabel_service.api.schemas.base import ResponseModel
 from manylabel_service.api.translation.line_reader import Line
 from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.translation.to_json import numbers, to_dict
@@ -51,6 +51,23 @@ class _Learnt(NamedTuple):
 
     lines: list[Line]
     updated: UpdateResult | None
+
+
+class StreamSummary(ResponseModel):
+    """The last line of `answers=errors`: the result of the stream."""
+
+    learnt: int
+    """Number of lines that this request learnt."""
+    replayed: int
+    """Number of lines learnt earlier under the key of the stream."""
+    refused: int
+    """Number of refused lines, including those that were not listed."""
+    next: int
+    """Number of the first line that was not read. The stream can continue there."""
+    position: str | None
+    """Position of the last learnt line; null for none."""
+    updates: int | None
+    """Number of examples that the model had learnt then."""
 
 
 class LineLearner:

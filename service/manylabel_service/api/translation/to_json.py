@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from manylabel_core.metrics.reliability import EDGES, Reliability
 from manylabel_service.api.context import Context
 from manylabel_service.api.translation.batches import Items
 from manylabel_service.api.web.bodies import note_replayed
@@ -187,26 +186,6 @@ def to_dict(prediction: Prediction, selection: Selection, id: str | None = None)
     if id is not None:
         document["id"] = id
     return document
-
-
-def reliability(found: Reliability) -> dict[str, Any]:
-    """Return the reliability diagram; NaN in empty bins."""
-    edges, columns = EDGES.tolist(), [column.tolist() for column in found[:3]]
-    bins = [
-        {
-            "from": begin,
-            "to": end,
-            "count": int(number) if number.is_integer() else number,
-            "mean_probability": mean,
-            "share_true": share,
-        }
-        for begin, end, number, mean, share in zip(edges[:-1], edges[1:], *columns, strict=True)
-    ]
-    return {
-        "bins": bins,
-        "expected_calibration_error": found.expected_calibration_error,
-        "brier_score": found.brier_score,
-    }
 
 
 def _explanation(explanation: LabelExplanation) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.service.api.answers import refused
 
-from manylabel_service.api import schemas
+from manylabel_service.api.routers.server import Replicas
 from manylabel_service.online.spec.release import FORMAT_VERSIONS, HIGHEST, REPLAY_VERSIONS
 from manylabel_service.online.state.log_entries import encode_head
 from manylabel_service.online.updates import admission
@@ -17,7 +17,7 @@ def test_a_single_server_describes_itself(serve: Callable[..., Any]) -> None:
     with serve() as client:
         client.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
         position = client.post("/v1/models/m/update", json={"x": {"a": 1}, "y": ["b"]}).json()["position"]
-        answer = schemas.Replicas.model_validate_json(client.get("/v1/replicas").content)
+        answer = Replicas.model_validate_json(client.get("/v1/replicas").content)
         assert (answer.format, answer.replay_version) == HIGHEST
         (alone,) = answer.replicas
         assert (alone.this, alone.role, alone.ready, alone.withheld) == (True, "server", True, {})
