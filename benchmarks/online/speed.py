@@ -167,7 +167,6 @@ STEPS: dict[str, Callable[[], Any]] = {
     "FALT, implicit": lambda: FALT(step="implicit", scaling="none", calibrate=False),
     "FALT, adaptive": lambda: FALT(step="adaptive", scaling="none", calibrate=False),
     FALT_STACKED: lambda: FALT(scaling="none", calibrate=False),
-    "FALT, stacked, average": lambda: FALT(scaling="none", calibrate=False, average=True),
     FALT_DEFAULT: FALT,
     SALT_1: lambda: SALT(passes=1, calibrate=False),
     SALT_L: lambda: SALT(passes_per_label=1.0, calibrate=False),

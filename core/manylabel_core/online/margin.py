@@ -63,14 +63,6 @@ def grouped(values: Mapping[str, float]) -> str:
 class MarginLearner(OnlineLearner):
     """Base of learners that move their weights along each example by an update computed from its scores."""
 
-    average: bool = parameter(
-        False,
-        FLAG,
-        text="Whether the mean of the weights after each example predicts, instead of the present weights. The mean "
-        "runs over all examples since the label appeared, those without a loss included; of a sum over support "
-        "vectors, it is that of the coefficients. Learning uses the present weights. The mean takes as much memory "
-        "again.",
-    )
     fit_intercept: bool = parameter(
         True, FLAG, text="Whether a constant feature is added after scaling, or a constant to the kernel."
     )
@@ -192,7 +184,7 @@ class LinearThresholdingLearner(ThresholdingLearner):
     def _make_model(self) -> LinearModel | Stack:
         update = self._read_update()
         by_feature = self._shrinks and update.delta == 0.0
-        linear = LinearModel(update, self._constant, self.average, self.dtype, by_feature)
+        linear = LinearModel(update, self._constant, self.dtype, by_feature)
         return Stack(linear, {"centroid": Centroid(self.dtype)}) if self._stacked else linear
 
 

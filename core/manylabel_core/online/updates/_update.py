@@ -22,7 +22,7 @@ MAX_STEP = 1e15
 
 @compiled
 def passive_aggressive_update(scores, signs, most, slack, k, tau):  # type: ignore[no-untyped-def]
-    """Write the step of every column, `min(most, loss / (k + slack))` times its sign, Eq. (12); the threshold never
+    """Write the step of every column, `min(most, loss / (k + slack))` times its sign, Eq. (11); the threshold never
     moves.
     """
     tau[0] = 0.0
