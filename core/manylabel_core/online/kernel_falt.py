@@ -70,7 +70,7 @@ class KernelFALT(KernelLearner, ThresholdingLearner):
            [0, 1]], dtype=uint8)
     """
 
-    leading = ("eta", "step", "passes", "passes_per_label")
+    leading = ("eta", "step", "passes")
 
     steps = MappingProxyType({STACKED: 0.4, "implicit": 0.4, GRADIENT: 0.5})
 

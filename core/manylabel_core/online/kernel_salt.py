@@ -50,7 +50,7 @@ class KernelSALT(KernelLearner, ThresholdingLearner):
            [0, 1]], dtype=uint8)
     """
 
-    leading = ("eta", "delta", "step", "passes", "passes_per_label")
+    leading = ("eta", "delta", "step", "passes")
 
     steps = SALT_STEPS
     strategies = ("nystroem",)

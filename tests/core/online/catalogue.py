@@ -14,7 +14,6 @@ Make = Callable[..., OnlineLearner]
 LINEAR: dict[str, Make] = {
     **{f"falt-{step}": partial(FALT, step=step) for step in FALT.steps},
     "falt-passes": partial(FALT, passes=3),
-    "falt-passes-per-label": partial(FALT, passes_per_label=0.5),
     **{f"salt-{step}": partial(SALT, step=step) for step in SALT.steps},
     "salt-one-pass": partial(SALT, passes=1),
     "salt-passes": partial(SALT, passes=5),

@@ -37,7 +37,6 @@ from manylabel_core.online.updates._update import (
     KIND,
     MULTIPASS,
     PASSES,
-    PASSES_PER_LABEL,
     run_update,
 )
 
@@ -92,7 +91,7 @@ def learn_linear(  # type: ignore[no-untyped-def]
         if adaptive:
             model = table, here, own_x, eta, delta
             if others is not None and by_passes:
-                limit = pass_limit(int(update[PASSES]), update[PASSES_PER_LABEL], n_labels[i])
+                limit = pass_limit(int(update[PASSES]), n_labels[i])
                 adaptive_multipass_update(*model, weight, limit, present, signs, passing)
             if implicit:
                 adaptive_implicit_update(*model, weight, present, signs, (rates, sums, order, work))
