@@ -38,8 +38,8 @@ PLACES = (
     ),
     Place(
         f"{CORE}/online/updates/_multipass.py",
-        "return min(max(1, int(np.rint(passes_per_label * n_labels))), MAX_PASSES)",
-        "return max(1, int(np.rint(passes_per_label * n_labels)))",
+        "return passes if passes > 0 else min(max(1, n_labels), MAX_PASSES)",
+        "return passes if passes > 0 else min(n_labels, MAX_PASSES)",
         "tests/core/online/test_extremes.py",
     ),
     Place(

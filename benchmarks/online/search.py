@@ -32,7 +32,7 @@ def _falt() -> Iterator[Setting]:
         for eta, scale in product(_powers(0.4, below, above), _SCALES):
             yield {"step": step, "eta": eta, **scale}
     for eta, scale in product(_powers(0.25, 2, 3), _SCALES):
-        yield {"passes_per_label": 1.0, "eta": eta, **scale}
+        yield {"step": "gradient", "optimise": "none", "eta": eta, **scale}
 
 
 def _salt() -> Iterator[Setting]:

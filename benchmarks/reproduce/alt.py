@@ -44,8 +44,8 @@ SCALING = {"bibtex": "unit"}
 """Scaling by dataset; none for others."""
 
 WIDE = (-10, 10)
-RANGES = {"eta": WIDE, "delta": WIDE, "s2": WIDE, "passes_per_label": (-3, 2), "C": (-15, 10)}
-"""Ranges of exponents of 2. `passes_per_label` is a multiple of the number of labels, s2 the squared width of the
+RANGES = {"eta": WIDE, "delta": WIDE, "s2": WIDE, "multiple": (-3, 2), "C": (-15, 10)}
+"""Ranges of exponents of 2. `multiple` is M over the number of labels, s2 the squared width of the
 kernel.
 """
 
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
 def methods(name: str) -> list[Method]:
     """Return the learners in Table 2 for a dataset."""
     wide = range(-10, 11, 4)
-    aggressive, half = {"C": range(-15, 11, 4)}, {"passes_per_label": (-2, 1)}
+    aggressive, half = {"C": range(-15, 11, 4)}, {"multiple": (-2, 1)}
     scaling = {"scaling": SCALING.get(name, "none"), "fit_intercept": False}
     if name in LINEAR:
         return [
@@ -91,7 +91,7 @@ def methods(name: str) -> list[Method]:
             Method("FALT, M passes", FALT_ROW, FALT, scaling, {"eta": wide, **half}),
             Method("FALT, implicit", FALT_ROW, FALT, {"step": "implicit", **scaling}, {"eta": wide}),
             Method("FALT, defaults", FALT_ROW, FALT, {}, {}),
-            Method("SALT, M passes", SALT_ROW, SALT, scaling, {"eta": wide, "delta": wide, "passes_per_label": (0,)}),
+            Method("SALT, M passes", SALT_ROW, SALT, scaling, {"eta": wide, "delta": wide, "multiple": (0,)}),
             Method("SALT, implicit", SALT_ROW, SALT, {"step": "implicit", **scaling}, {"eta": wide, "delta": wide}),
             Method("SALT, defaults", SALT_ROW, SALT, {}, {}),
         ]
@@ -171,7 +171,7 @@ def _search(method: Method, folds: list[Split], pool: Executor) -> tuple[Setting
 
 def _around(name: str, exponent: int, distance: int) -> set[int]:
     low, high = RANGES[name]
-    step = min(distance, 1) if name == "passes_per_label" else distance
+    step = min(distance, 1) if name == "multiple" else distance
     return {min(max(exponent + k * step, low), high) for k in (-1, 0, 1)}
 
 
@@ -190,9 +190,11 @@ def _validated(method: Method, folds: list[Split], setting: Setting) -> Matrix:
 
 def _measured(method: Method, setting: Setting, split: Split) -> list[float]:
     """Return the metrics of one pass, in percent."""
-    values = {name: 2.0**exponent for name, exponent in setting.items()}
+    values: dict[str, Any] = {name: 2.0**exponent for name, exponent in setting.items()}
     if "s2" in values:
         values["gamma"] = 1.0 / (2.0 * values.pop("s2"))
+    if "multiple" in values:
+        values["passes"] = max(1, round(values.pop("multiple") * split.Y.shape[1]))
     model = method.make(**method.fixed, **values).partial_fit(split.X, split.Y)
     scores = model.decision_function(split.X_test)
     predicted, truth = (scores > 0).astype(np.int8), split.Y_test

@@ -16,10 +16,7 @@ ROWS = 150
 
 def outcome(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Predict and learn the first rows."""
-    given, known = dict(parameters), getattr(manylabel_clients.river, name)
-    if "passes_per_label" in given and "passes_per_label" not in known()._get_params():
-        given["passes"] = float(given.pop("passes_per_label"))
-    model = known(**given)
+    model = getattr(manylabel_clients.river, name)(**parameters)
     likely, predicted = [], []
     for x, y in islice(datasets.Yeast(), ROWS):
         likely.append({label: both[True] for label, both in model.predict_proba_one(x).items()})

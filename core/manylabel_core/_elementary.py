@@ -1,6 +1,6 @@
 """Elementary functions that give identical bits on every processor.
 
-The C library picks an implementation of `log`, `exp` and `cos` for the processor that it runs on. The implementations
+The C library picks an implementation of `log` and `exp` for the processor that it runs on. The implementations
 differ in the last bit. The functions here use `+ - * /` in a fixed order, comparisons, and the bits of a number. IEEE
 754 defines the result of each of these operations. The compiler fuses a product with a sum only if the code allows it,
 and `compiled` does not allow it. `tests/core/test_elementary.py` measures the accuracies that are stated here.
@@ -15,9 +15,6 @@ from manylabel_core.compiled import compiled
 
 MAX_LOGIT = 30.0
 """Largest absolute argument of `sigmoid`. No probability is closer to 0 or 1 than sigmoid(-30), which is 1e-13."""
-
-MAX_TURNS = 2.0**49
-"""Largest absolute argument of `cos_sin`. Neighbouring numbers of this size are a sixteenth of a turn apart."""
 
 _ROUND = 1.5 * 2.0**52
 """A number of less than 2^51 plus this, minus this, is rounded to a whole number, and halves to the even one."""
@@ -107,35 +104,3 @@ def log(x):  # type: ignore[no-untyped-def]
     )
     even = w * (3.999999999940941908e-01 + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01))
     return (s * (half + (even + odd)) + k * _LN2_LOW - half + f) + k * _LN2_HIGH
-
-
-@compiled
-def cos_sin(turns):  # type: ignore[no-untyped-def]
-    """Return cosine and sine of an angle in turns (of 2 pi), each within 2 ulp, up to MAX_TURNS; beyond it 1 and 0.
-
-    The distance from the nearest quarter of a turn is exact; the series of sine and cosine of it have 9 terms.
-    """
-    turns = turns if abs(turns) <= MAX_TURNS else 0.0
-    rounded = np.float64(4.0 * turns + _ROUND)
-    r = turns - 0.25 * (rounded - _ROUND)
-    z = r * r
-    sine = z * 0.10422916220813984 - 0.7181223017785006  # (-1)^k (2 pi)^(2k + 1) / (2k + 1)! from k = 8 down to 0
-    sine = sine * z + 3.819952584848282
-    sine = sine * z - 15.09464257682299
-    sine = sine * z + 42.058693944897655
-    sine = sine * z - 76.70585975306139
-    sine = sine * z + 81.60524927607506
-    sine = sine * z - 41.34170224039976
-    sine = r * (sine * z + 6.283185307179586)
-    cosine = z * 0.28200596845579123 - 1.714390711088672  # (-1)^k (2 pi)^(2k) / (2k)!
-    cosine = cosine * z + 7.903536371318469
-    cosine = cosine * z - 26.4262567833744
-    cosine = cosine * z + 60.24464137187666
-    cosine = cosine * z - 85.45681720669373
-    cosine = cosine * z + 64.9393940226683
-    cosine = cosine * z - 19.739208802178716
-    cosine = cosine * z + 1.0
-    quarter = rounded.view(np.int64) & 3
-    odd = (quarter & 1) != 0
-    first, second = (sine, cosine) if odd else (cosine, sine)
-    return -first if (quarter == 1) | (quarter == 2) else first, -second if quarter >= 2 else second

@@ -1,4 +1,4 @@
-"""Priors on the relations between labels: the matrix R of M3L, Eq. (27) of docs/mathematics.md.
+"""Priors on the relations between labels: the matrix R of M3L, Eq. (24) of docs/mathematics.md.
 
 R is positive definite, of shape (n_labels, n_labels). `R[l, k] > 0` means that the weights of the labels l and k are
 similar, `< 0` that they are opposed; the diagonal determines the expected size of the weights of each label. Scaling R

@@ -32,7 +32,7 @@ def check_size(size: NDArray[np.int64]) -> tuple[int, int]:
 def check_threshold(arrays: Mapping[str, NDArray[Any]], *names: str) -> None:
     """Raise ValueError if the first column (the threshold) of one of these arrays is not 0."""
     for name in names:
-        if name in arrays and np.any(arrays[name][:, :1]):
+        if name in arrays and np.any(arrays[name][..., :1]):
             raise ValueError(f"state must hold {name} with a first column of 0: the threshold never moves")
 
 

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from tests.support.cases import for_each
 
-from manylabel_core._elementary import MAX_LOGIT, MAX_TURNS, cos_sin, exp, log, sigmoid
+from manylabel_core._elementary import MAX_LOGIT, exp, log, sigmoid
 
 Values = NDArray[np.float64]
 TINY, LARGEST = 5e-324, math.ldexp(2.0 - 2.0**-52, 1023)
@@ -88,34 +88,6 @@ def test_log_is_within_1_ulp(arguments: Values) -> None:
 def test_log_of_powers_of_two() -> None:
     assert log(1.0) == 0.0
     assert [log(2.0**k) for k in (-1, 1)] == [-math.log(2), math.log(2)]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        uniform(-0.125, 0.125),
-        uniform(-1.0, 1.0),
-        uniform(-1e6, 1e6),
-        uniform(MAX_TURNS / 8, MAX_TURNS),
-        np.concatenate([around(0.125, 0.375, 0.625, -0.125, 7.875), [1e-300, TINY, MAX_TURNS - 0.0625]]),
-    ],
-    ids=["series", "one turn", "many turns", "most turns", "ends"],
-)
-def test_cos_sin_is_within_2_ulp(arguments: Values) -> None:
-    assert worst(lambda turns: cos_sin(turns)[0], lambda turns: mpmath.cospi(2 * turns), arguments) < 2.0
-    assert worst(lambda turns: cos_sin(turns)[1], lambda turns: mpmath.sinpi(2 * turns), arguments) < 2.0
-
-
-@for_each(
-    ("turns", "cosine", "sine"), [(0.0, 1, 0), (0.25, 0, 1), (-0.75, 0, 1), (0.5, -1, 0), (-0.25, 0, -1), (1e9, 1, 0)]
-)
-def test_quarters_of_a_turn_are_exact(turns: float, cosine: int, sine: int) -> None:
-    assert cos_sin(turns) == (cosine, sine)
-
-
-def test_cos_sin_beyond_its_end() -> None:
-    assert cos_sin(MAX_TURNS) == (1.0, 0.0)
-    assert [cos_sin(turns) for turns in (MAX_TURNS + 0.25, -1e300, math.inf)] == [(1.0, 0.0)] * 3
 
 
 def test_sigmoid_is_within_its_accuracy() -> None:

@@ -30,7 +30,7 @@ EXAMPLES = (
 SPECS: Sequence[dict[str, Any]] = (
     {"algorithm": "falt"},
     {"algorithm": "salt", "params": {"calibrate": True, "drift": "adwin", "on_drift": "restart"}},
-    {"algorithm": "kernel_falt", "params": {"strategy": "merge", "budget": 2}},
+    {"algorithm": "kernel_falt", "params": {"budget": 2}},
     {"algorithm": "falt", "limits": {"features": {"most": 3, "policy": "hash"}}},
 )
 ROWS = b"""{"x": {"views": {"v": [1, 2], "w": {"indices": [1], "values": [0.5]}}}, "y": ["l"]}

@@ -58,12 +58,11 @@ def base() -> None:
 
 
 def options() -> None:
-    """Averages, drift detectors, and the linear learner per label, with all its steps."""
+    """Drift detectors, and the linear learner per label, with all its steps."""
     for algorithm in ("falt", "salt", "passive_aggressive"):
         params = PARAMS[algorithm]
-        averages = [{"average": True}] if "average" in params.model_fields else []
         steps = [{"step": step} for step in params.choices("step")]
-        for own in ({}, *averages, *steps):
+        for own in ({}, *steps):
             learn(algorithm=algorithm, params={**own, "drift": "adwin", "on_drift": "restart"})
 
 
@@ -145,11 +144,11 @@ def python() -> None:
     X = rng.normal(size=(N_ROWS, 6))
     Y = (X[:, :3] + rng.normal(size=(N_ROWS, 3)) > 0).astype(np.int8)
     weights = np.ones(N_ROWS)
-    linear = [FALT(dtype="float64"), SALT(dtype="float64"), FALT(dtype="float64", average=True), PassiveAggressive()]
+    linear = [FALT(dtype="float64"), SALT(dtype="float64"), PassiveAggressive()]
     linear += [FALT(dtype="float64", scaling=scaling) for scaling in SCALINGS]
     strategies = PARAMS["kernel_falt"].choices("strategy")
     kernel = [KernelFALT(dtype="float64", strategy=strategy, budget=2) for strategy in strategies]
-    for learner in (*linear, *kernel, KernelFALT(dtype="float64"), KernelSALT(dtype="float64", average=True)):
+    for learner in (*linear, *kernel, KernelFALT(dtype="float64"), KernelSALT(dtype="float64")):
         for rows in (X, sp.csr_array(X * (X > 0))):
             learner.partial_fit(rows, Y)
             learner.partial_fit(rows, Y, sample_weight=weights)

@@ -179,7 +179,7 @@ class _Automatic(_AsItIs):
 
 
 class _Feature:
-    """Statistics of the values other than 0 of a feature, see Eq. (13) of docs/mathematics.md."""
+    """Statistics of the values other than 0 of a feature, see Eq. (12) of docs/mathematics.md."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """LSA-MML: multi-label classification of rows with several views, some of them unlabelled.
 
-See Eq. (35) of docs/mathematics.md.
+See Eq. (32) of docs/mathematics.md.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class LSAMML(LSAMMLParameters, ViewModel):
     """LSA-MML: latent semantic aware multi-view multi-label classification.
 
     It fits a common representation P of rows in several views X_v, a basis B_v of every view, and weights W of the
-    labels: the paper's problem (8) with two ridges, Eq. (35) of docs/mathematics.md. Views are centred and scaled to a
+    labels: the paper's problem (8) with two ridges, Eq. (32) of docs/mathematics.md. Views are centred and scaled to a
     mean energy of 1 per row, so that penalties have the same effect on all data.
 
     Predictions need no labels and at least one view: the representation of a row is the best one for its views. If rows
-    of `fit` lack views, it is the expectation given the views of the row (with `refit`; Eqs. (46) to (48)), so that
+    of `fit` lack views, it is the expectation given the views of the row (with `refit`; Eqs. (43) to (45)), so that
     rows with different views agree.
 
     {parameters}
@@ -99,7 +99,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
     curves_ : ndarray of shape (2, n_labels), float64, or None
         See `M3L`.
     objective_trace_ : ndarray
-        Eq. (35) at the start and after every half-step (bases, W, P), including those of the fit that this one
+        Eq. (32) at the start and after every half-step (bases, W, P), including those of the fit that this one
         continues. A half-step that does not lower the objective is rejected, so the trace rises at most by rounding.
         `refit` and thresholds are not part of it.
     relative_change_ : float

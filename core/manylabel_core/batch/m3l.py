@@ -1,6 +1,6 @@
 """M3L: max-margin multi-label classification with a prior on the relations between labels.
 
-See Eq. (27) of docs/mathematics.md.
+See Eq. (24) of docs/mathematics.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from manylabel_core.solvers import ProgressCallback
 class M3L(M3LParameters, BatchLearner):
     """M3L: support vector machines for all labels, coupled by a prior R.
 
-    It minimises the problem P2 of the paper with the Hamming loss, Eq. (27) of docs/mathematics.md. R states relations
+    It minimises the problem P2 of the paper with the Hamming loss, Eq. (24) of docs/mathematics.md. R states relations
     between labels that the training examples do not show, for example because future categories differ (zero-shot
     learning).
 

@@ -1,6 +1,6 @@
 """MLRL: support vector machines that learn the relations between their labels.
 
-See Eq. (28) of docs/mathematics.md.
+See Eq. (25) of docs/mathematics.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from manylabel_core.solvers import ProgressCallback
 class MLRL(MLRLParameters, RelationshipLearner):
     """MLRL (multi-label relationship learning) finds weights and a label covariance together.
 
-    It minimises the convex problem (6) of the paper over weights, intercepts and covariances Omega, Eq. (28) of
+    It minimises the convex problem (6) of the paper over weights, intercepts and covariances Omega, Eq. (25) of
     docs/mathematics.md. The intercepts are free. A label with only one class is always predicted as that class.
 
     {parameters}

@@ -16,7 +16,7 @@ from manylabel_core.solvers import ProgressCallback, solve_privileged_dual
 class PrBR(PrBRParameters, PrivilegedLearner):
     """PrBR (privileged binary relevance) learns an SVM for each label, with the other labels as privileged information.
 
-    It is PrML with W = I, Eq. (32) of docs/mathematics.md. See `PrML` for the privileged features. **If no example
+    It is PrML with W = I, Eq. (29) of docs/mathematics.md. See `PrML` for the privileged features. **If no example
     misses its margin by more than C / rho, they have no effect**, and the model equals that of `LinearSVC` with
     C_svm = rho / 2, or with `loss="hinge"` and rho <= C with C_svm = rho.
 

@@ -1,6 +1,6 @@
 """PrML: privileged multi-label learning.
 
-See Eq. (32) of docs/mathematics.md.
+See Eq. (29) of docs/mathematics.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PrML(PrMLParameters, PrivilegedLearner):
     """PrML (privileged multi-label learning) learns weights of low rank, with the other labels as privileged
     information.
 
-    It minimises Eq. (32) of docs/mathematics.md, which also states the differences from the paper, over a dictionary D,
+    It minimises Eq. (29) of docs/mathematics.md, which also states the differences from the paper, over a dictionary D,
     coefficients W, correcting weights w~ and intercepts. The privileged features of a label are the signs of the other
     labels of the example and a constant 1. They determine for which sets of labels an example may miss its margin at
     the cost C. They are known in training only: predictions are those of the linear model `Z = D'W`.

@@ -1,6 +1,6 @@
 """SSMLRL: MLRL that also learns the relations between labels from unlabelled examples.
 
-See Eq. (31) of docs/mathematics.md.
+See Eq. (28) of docs/mathematics.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SSMLRL(SSMLRLParameters, RelationshipLearner):
     """SSMLRL is semi-supervised multi-label relationship learning.
 
     It minimises the convex problem (14) of the paper: that of MLRL, with lam1, plus a penalty on the scores F of the
-    unlabelled examples, lam2/2 tr(F inv(Omega) F'). It is solved as MLRL with another kernel, Eq. (31) of
+    unlabelled examples, lam2/2 tr(F inv(Omega) F'). It is solved as MLRL with another kernel, Eq. (28) of
     docs/mathematics.md, which needs memory proportional to the square of the number of unlabelled examples. The model
     is inductive: it predicts any example. Without unlabelled examples it is MLRL.
 

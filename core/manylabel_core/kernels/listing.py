@@ -23,7 +23,7 @@ TIERS = ("base", "vectors", "groups", "promise", "sparse", "options", "kernel", 
 - groups : groups of labels and parents.
 - promise : a promised precision.
 - sparse : tables of weights that are too large to be dense.
-- options : averaging, detection of drift, and steps other than the default.
+- options : detection of drift, and steps other than the default.
 - kernel : kernel learners.
 - trainers : batch trainers.
 - python : estimators in Python, in double precision.

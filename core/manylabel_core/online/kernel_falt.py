@@ -37,28 +37,20 @@ class KernelFALT(KernelLearner, ThresholdingLearner):
     - "project": the vector that the others represent best is projected on their span. It is the best strategy over long
       streams. The time to learn an example and the memory are proportional to the square of the budget; the time of a
       prediction is not.
-    - "merge": the support vector with the smallest norm of coefficients and its best partner become a mixture of the
-      two. It is as good, or slightly better, on short streams and small budgets, needs a fraction of the memory, and is
-      faster with large budgets. For the RBF kernel only.
     - "nystroem": the first examples that are not nearly in the span of earlier ones are landmarks; a linear model
       learns on the coordinates in their span. The time of a prediction is also proportional to the square of the
-      budget. Landmarks never change: prefer another strategy if the distribution of the examples drifts.
-    - "rff": a linear model on random Fourier features, for the RBF kernel only. It is the fastest, but needs a much
-      larger budget for the same quality.
+      budget. Landmarks never change: prefer "project" if the distribution of the examples drifts.
 
-    Until the budget is full, "project" and "merge" learn as without one.
+    Until the budget is full, "project" learns as without one.
 
     References
     ----------
     T. Zhai, H. Tang, H. Wang: Adaptive label thresholding methods for online multi-label classification,
     Pattern Recognition.
 
-    Z. Wang, K. Crammer, S. Vucetic: Breaking the curse of kernelization: budgeted stochastic gradient descent for
-    large-scale SVM training, JMLR 13, 2012 ("merge").
-
     F. Orabona, J. Keshet, B. Caputo: The Projectron: a bounded kernel-based perceptron, ICML 2008 ("project").
 
-    J. Lu, S. Hoi, J. Wang, P. Zhao, Z. Liu: Large scale online kernel learning, JMLR 17(47), 2016 ("rff", "nystroem").
+    J. Lu, S. Hoi, J. Wang, P. Zhao, Z. Liu: Large scale online kernel learning, JMLR 17(47), 2016 ("nystroem").
 
     D. Wolpert: Stacked generalization, Neural Networks 5(2), 1992 ("stacked").
 
@@ -78,7 +70,7 @@ class KernelFALT(KernelLearner, ThresholdingLearner):
            [0, 1]], dtype=uint8)
     """
 
-    leading = ("eta", "step", "passes", "passes_per_label", "average")
+    leading = ("eta", "step", "passes")
 
     steps = MappingProxyType({STACKED: 0.4, "implicit": 0.4, GRADIENT: 0.5})
 

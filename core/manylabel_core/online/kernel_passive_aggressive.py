@@ -46,7 +46,7 @@ class KernelPassiveAggressive(KernelLearner, AggressiveLearner):
            [0, 1]], dtype=uint8)
     """
 
-    leading = ("C", "variant", "average")
+    leading = ("C", "variant")
 
     gamma: float = again(
         KernelLearner,

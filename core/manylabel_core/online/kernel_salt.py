@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from manylabel_core.online.kernel import KernelLearner
+from manylabel_core.online.kernel import BUDGET, KernelLearner
 from manylabel_core.online.margin import ThresholdingLearner, damping, step_kind, step_size
 from manylabel_core.online.salt import SALT_DELTAS, SALT_STEPS
-from manylabel_core.parameters import NULL, Choice, Number, again, declared
+from manylabel_core.parameters import NULL, Choice, again, declared
 
 
 @declared
@@ -25,7 +25,7 @@ class KernelSALT(KernelLearner, ThresholdingLearner):
     n_features_, n_labels_ : int
         Columns seen so far.
     n_support_ : int
-        Number of landmarks; 0 with random features.
+        Number of landmarks.
 
     References
     ----------
@@ -50,10 +50,10 @@ class KernelSALT(KernelLearner, ThresholdingLearner):
            [0, 1]], dtype=uint8)
     """
 
-    leading = ("eta", "delta", "step", "passes", "passes_per_label", "average")
+    leading = ("eta", "delta", "step", "passes")
 
     steps = SALT_STEPS
-    strategies = ("nystroem", "rff")
+    strategies = ("nystroem",)
     _deltas = SALT_DELTAS
     _expands = False
     _shrinks = True
@@ -69,8 +69,9 @@ class KernelSALT(KernelLearner, ThresholdingLearner):
         KernelLearner,
         "budget",
         500,
-        kinds=(Number(integer=True, least=1, most=1_000_000),),
-        description="Number of kernel features: at most 4,096 for 'nystroem', and 16,384, even, for 'rff'.",
+        kinds=(BUDGET,),
+        python=(BUDGET,),
+        description="Number of kernel features, at most 4,096, because its square is kept in memory.",
     )
     strategy: str | None = again(
         KernelLearner,
@@ -79,6 +80,5 @@ class KernelSALT(KernelLearner, ThresholdingLearner):
         kinds=(Choice(strategies), NULL),
         python=(Choice(strategies), NULL),
         description="Kernel features. 'nystroem': coordinates in the span of landmarks, the first examples that are "
-        "not nearly in the span of those before. 'rff': random Fourier features, for the RBF kernel only; faster, but "
-        "they take a much larger budget for the same quality. None means 'nystroem'.",
+        "not nearly in the span of those before. None means 'nystroem'.",
     )

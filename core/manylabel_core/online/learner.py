@@ -156,8 +156,8 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
             Labels with known truth; the loss omits the others. None: all.
         sample_weight : array-like of shape (n_samples,), optional
             Factor of the loss of each example, above 0 and at most 1,000; no weight makes a step overshoot.
-            Probabilities, decision thresholds and the choice of an expert use the same weights. Statistics of features,
-            means of weights (`average`) and drift detectors count each example once. None: 1.
+            Probabilities, decision thresholds and the choice of an expert use the same weights. Statistics of features
+            and drift detectors count each example once. None: 1.
 
         Raises
         ------

@@ -63,14 +63,6 @@ def grouped(values: Mapping[str, float]) -> str:
 class MarginLearner(OnlineLearner):
     """Base of learners that move their weights along each example by an update computed from its scores."""
 
-    average: bool = parameter(
-        False,
-        FLAG,
-        text="Whether the mean of the weights after each example predicts, instead of the present weights. The mean "
-        "runs over all examples since the label appeared, those without a loss included; of a sum over support "
-        "vectors, it is that of the coefficients. Learning uses the present weights. The mean takes as much memory "
-        "again.",
-    )
     fit_intercept: bool = parameter(
         True, FLAG, text="Whether a constant feature is added after scaling, or a constant to the kernel."
     )
@@ -113,16 +105,8 @@ class ThresholdingLearner(MarginLearner):
         NULL,
         python=(Number(integer=True, least=1, most=MAX_PASSES), NULL),
         text="Maximum number of passes of the gradient step over one example, the paper's M. The passes end earlier "
-        "once the loss of the example is 0. Without `step`, it selects the gradient step.",
-        adjustable=True,
-    )
-    passes_per_label: float | None = parameter(
-        None,
-        Number(above=0, most=4),
-        NULL,
-        python=(Number(above=0, most=100), NULL),
-        text="Maximum number of passes as a multiple of the number of labels, instead of `passes`. None means 1 with "
-        "the gradient step and no `passes`.",
+        "once the loss of the example is 0. Without `step`, it selects the gradient step. None means the number of "
+        "labels with the gradient step.",
         adjustable=True,
     )
 
@@ -141,16 +125,12 @@ class ThresholdingLearner(MarginLearner):
 
     def _read_update(self) -> Update:
         kind = self._kind
-        if self.passes is not None and self.passes_per_label is not None:
-            raise ValueError("passes must be None if passes_per_label is set")
         if self._as_published and kind != GRADIENT:
-            name = "passes" if self.passes is not None else "passes_per_label"
-            raise ValueError(f"{name} must be None with step={kind!r}, which has no passes")
+            raise ValueError(f"passes must be None with step={kind!r}, which has no passes")
         eta = float(self.steps[kind] if self.eta is None else self.eta)
         if kind != GRADIENT:
             return Update(IMPLICIT, eta, delta=self._read_delta(kind))
-        multiple = 0.0 if self.passes is not None else float(self.passes_per_label or 1.0)
-        return Update(MULTIPASS, eta, int(self.passes or 0), multiple, delta=self._read_delta(kind))
+        return Update(MULTIPASS, eta, int(self.passes or 0), delta=self._read_delta(kind))
 
     def _read_delta(self, kind: str) -> float:
         if not self._deltas:
@@ -166,7 +146,6 @@ class ThresholdingLearner(MarginLearner):
             "eta": update.eta,
             **({"delta": update.delta} if self._deltas else {}),
             "passes": self.passes,
-            "passes_per_label": update.passes_per_label or None,
         }
 
     @property
@@ -176,7 +155,7 @@ class ThresholdingLearner(MarginLearner):
     @property
     def _as_published(self) -> bool:
         """True if passes are set, which changes the defaults of scaling and thresholds to those of the paper."""
-        return self.passes is not None or self.passes_per_label is not None
+        return self.passes is not None
 
     def _resolved_scaling(self) -> str:
         return "none" if self.scaling is None and self._as_published else super()._resolved_scaling()
@@ -192,7 +171,7 @@ class LinearThresholdingLearner(ThresholdingLearner):
     def _make_model(self) -> LinearModel | Stack:
         update = self._read_update()
         by_feature = self._shrinks and update.delta == 0.0
-        linear = LinearModel(update, self._constant, self.average, self.dtype, by_feature)
+        linear = LinearModel(update, self._constant, self.dtype, by_feature)
         return Stack(linear, {"centroid": Centroid(self.dtype)}) if self._stacked else linear
 
 

@@ -46,4 +46,4 @@ class PassiveAggressive(AggressiveLearner):
     """
 
     def _make_model(self) -> LinearModel:
-        return LinearModel(self._read_update(), self._constant, self.average, self.dtype)
+        return LinearModel(self._read_update(), self._constant, self.dtype)

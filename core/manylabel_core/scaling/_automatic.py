@@ -3,7 +3,7 @@
 The entries of an example are the features that it has, and the dense features that it lacks. They are listed first;
 then every step runs over them without branches, in loops of a few arrays each, so that it becomes vector instructions.
 
-See Eq. (13) of docs/mathematics.md.
+See Eq. (12) of docs/mathematics.md.
 """
 
 import numpy as np

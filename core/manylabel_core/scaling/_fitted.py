@@ -1,6 +1,6 @@
 """The compiled statistics of the examples of a fit, the same for any order of rows.
 
-See Eq. (13) of docs/mathematics.md.
+See Eq. (12) of docs/mathematics.md.
 """
 
 import numpy as np

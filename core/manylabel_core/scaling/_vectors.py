@@ -1,6 +1,6 @@
 """Compiled passes of vectors: extraction from rows, normalisation, and reinsertion for models without blocks.
 
-See Eq. (13b) of docs/mathematics.md.
+See Eq. (12b) of docs/mathematics.md.
 """
 
 import numpy as np

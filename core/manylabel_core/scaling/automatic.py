@@ -36,7 +36,7 @@ class AutomaticScaling(Scaling):
     if its values mostly differ, and either are far from 0, or another feature says that an example has it (`pair`): it
     is standardised where an example has it, and multiplied by its rarity, the eighth root of (n + 1) / (n_f + 1), where
     n_f of n examples so far have had it. Any other feature stays sparse: it is divided by the root mean square of its
-    values that are not 0, and multiplied by its rarity. The statistics include the example itself. See Eq. (13) of
+    values that are not 0, and multiplied by its rarity. The statistics include the example itself. See Eq. (12) of
     docs/mathematics.md.
 
     If ten values in a row are far from those before (a leaking count), or twenty are nearly alike, the feature has

@@ -67,7 +67,7 @@ def records() -> list[dict[str, Any]]:
 
 CASES = {
     "falt": {"algorithm": "falt"},
-    "salt": {"algorithm": "salt", "scaling": "unit", "params": {"average": True}},
+    "salt": {"algorithm": "salt", "scaling": "unit"},
     "passive-aggressive": {"algorithm": "passive_aggressive"},
     "unscaled": {"algorithm": "falt", "scaling": "none", "params": {"calibrate": False, "optimise": "none"}},
     "zero": {"algorithm": "falt", "missing": "zero"},

@@ -49,7 +49,7 @@ METRICS = {"cumulative": MEASURES, "window": {**MEASURES, "size": 1000}, "by_see
 STATUS = {
     "name": "m",
     "algorithm": "falt",
-    "params": {"eta": 0.5, "passes_per_label": 1.0},
+    "params": {"eta": 0.5, "passes": 20},
     "scaling": "unit",
     "durability": "log",
     "position": "0",
@@ -435,8 +435,8 @@ def test_a_model_created_by_an_attempt_without_response_is_no_conflict() -> None
         {"updates": 1},
         {"algorithm": "salt"},
         {"scaling": "none"},
-        {"params": {"eta": 0.25, "passes_per_label": 1.0}},
-        {"params": {"passes_per_label": 1.0}},
+        {"params": {"eta": 0.25, "passes": 20}},
+        {"params": {"passes": 20}},
     ],
 )
 def test_an_existing_model_with_other_settings_is_a_conflict(other: Any) -> None:

@@ -52,7 +52,7 @@ def test_parameters_are_those_of_core(estimator: type[FALT]) -> None:
         *((p.name, p.default) for p in inspect.signature(there).parameters.values()),
         ("text", None),  # core accepts features only
     ]
-    values = {"C": 0.75, "eta": 0.75, "passes": 3, "scaling": "unit", "average": True, "drift": "adwin"}
+    values = {"C": 0.75, "eta": 0.75, "passes": 3, "scaling": "unit", "drift": "adwin"}
     other = {name: value for name, value in values.items() if name in parameters}
     assert estimator(**other)._learner.get_params() == there(**other).get_params()
     assert estimator().clone(other)._get_params() == {**there(**other).get_params(), "text": None}

@@ -14,7 +14,6 @@ Make = Callable[..., OnlineLearner]
 LINEAR: dict[str, Make] = {
     **{f"falt-{step}": partial(FALT, step=step) for step in FALT.steps},
     "falt-passes": partial(FALT, passes=3),
-    "falt-passes-per-label": partial(FALT, passes_per_label=0.5),
     **{f"salt-{step}": partial(SALT, step=step) for step in SALT.steps},
     "salt-one-pass": partial(SALT, passes=1),
     "salt-passes": partial(SALT, passes=5),
@@ -28,24 +27,20 @@ EXPANSIONS: dict[str, Make] = {
     "kernel-falt-linear": partial(KernelFALT, kernel="linear", passes=2),
     "kernel-falt-poly": partial(KernelFALT, kernel="poly", gamma=0.2),
     "kernel-passive-aggressive": partial(KernelPassiveAggressive, gamma=0.2),
-    **{
-        f"kernel-falt-{strategy}": partial(KernelFALT, strategy=strategy, budget=5, gamma=0.2)
-        for strategy in ("merge", "project")
-    },
+    "kernel-falt-project": partial(KernelFALT, strategy="project", budget=5, gamma=0.2),
     "kernel-falt-project-poly": partial(KernelFALT, strategy="project", budget=3, kernel="poly", gamma=0.2),
-    "kernel-passive-aggressive-merge": partial(KernelPassiveAggressive, strategy="merge", budget=1, gamma=0.2),
+    "kernel-passive-aggressive-project": partial(KernelPassiveAggressive, strategy="project", budget=1, gamma=0.2),
 }
 """Learners with support vectors."""
 
 FEATURES: dict[str, Make] = {
-    f"{name}-{strategy}": partial(make, strategy=strategy, budget=4, gamma=0.2, seed=7)
+    f"{name}-nystroem": partial(make, strategy="nystroem", budget=4, gamma=0.2)
     for name, make in (
         ("kernel-falt", KernelFALT),
         ("kernel-salt", KernelSALT),
         ("kernel-salt-passes", partial(KernelSALT, passes=2)),
         ("kernel-passive-aggressive", KernelPassiveAggressive),
     )
-    for strategy in ("rff", "nystroem")
 }
 """Learners that are linear in features of a kernel."""
 

@@ -22,7 +22,7 @@ from benchmarks.same_bits.digest import digest
 from numpy.typing import NDArray
 from tests.core.online.catalogue import LEARNERS
 
-from manylabel_core._elementary import cos_sin, exp, log, sigmoid
+from manylabel_core._elementary import exp, log, sigmoid
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.rows import as_rows, as_targets
 
@@ -91,7 +91,6 @@ def elementary_bits(arguments: NDArray[np.float64]) -> dict[str, str]:
     values = {
         "exp": [exp(x) for x in arguments],
         "log": [log(x) for x in np.abs(arguments)],
-        "cos_sin": [cos_sin(x) for x in arguments],
         "sigmoid": [sigmoid(x) for x in arguments],
     }
     return {name: digest(np.array(value)) for name, value in values.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,8 +13,8 @@ from tests.support.cases import for_each
 from manylabel_core import FALT, SALT, KernelFALT
 
 Array = NDArray[np.float64]
-PASSES = [1, 2, 7, 100, 0.05, 0.4, 4.0]
-"""Numbers of passes; floats are multiples of the number of labels, rounded, and at least one pass."""
+PASSES = [1, 2, 7, 100, None]
+"""Numbers of passes; None is the number of labels, and at least one pass."""
 
 
 class Stream(NamedTuple):
@@ -65,15 +65,15 @@ def slopes(scores: Array, side: Side) -> Array:
     return factor
 
 
-def given(passes: float) -> dict[str, float]:
-    return {"passes" if isinstance(passes, int) else "passes_per_label": passes}
+def given(passes: int | None) -> dict[str, Any]:
+    return {"passes": passes, "step": "gradient", "scaling": "none", "optimise": "none"}
 
 
-def limit(passes: float, n_labels: int) -> int:
-    return passes if isinstance(passes, int) else max(1, round(passes * n_labels))
+def limit(passes: int | None, n_labels: int) -> int:
+    return passes or max(1, n_labels)
 
 
-def plain_falt(stream: Stream, eta: float, passes: float) -> tuple[Array, Array]:
+def plain_falt(stream: Stream, eta: float, passes: int | None) -> tuple[Array, Array]:
     """Scores before each example, and W (d, L + 1) at the end, by Eq. (6)."""
     n_labels = stream.Y.shape[1]
     W, seen = np.zeros((stream.X.shape[1], n_labels + 1)), []
@@ -87,7 +87,7 @@ def plain_falt(stream: Stream, eta: float, passes: float) -> tuple[Array, Array]
     return np.array(seen), W
 
 
-def plain_salt(stream: Stream, eta: float, delta: float, passes: float) -> tuple[Array, Array, Array]:
+def plain_salt(stream: Stream, eta: float, delta: float, passes: int | None) -> tuple[Array, Array, Array]:
     """Scores before each example, W, and the sums of squared gradients, by Algorithm 3."""
     n_labels = stream.Y.shape[1]
     W = np.zeros((stream.X.shape[1], n_labels + 1))
@@ -104,7 +104,7 @@ def plain_salt(stream: Stream, eta: float, delta: float, passes: float) -> tuple
     return np.array(seen), W, S
 
 
-def plain_kernel_falt(stream: Stream, eta: float, passes: float, kernel: Callable[[Array, Array], float]) -> Array:
+def plain_kernel_falt(stream: Stream, eta: float, passes: int | None, kernel: Callable[[Array, Array], float]) -> Array:
     """Scores before each example, by section 5: one vector per round that had a loss, passes run literally."""
     n_labels = stream.Y.shape[1]
     vectors: list[Array] = []
@@ -152,7 +152,7 @@ def assert_same(actual: Array, expected: Array) -> None:
 @for_each("passes", PASSES)
 @for_each("intercept", [False, True])
 @for_each("seed", range(3))
-def test_falt_is_the_literal_algorithm(seed: int, intercept: bool, passes: float) -> None:
+def test_falt_is_the_literal_algorithm(seed: int, intercept: bool, passes: int | None) -> None:
     stream = make_stream(seed)
     model = FALT(eta=0.137, **given(passes), fit_intercept=intercept, intercept_scaling=0.7, dtype="float64")
     scores = learn_one_by_one(model, stream)
@@ -165,7 +165,7 @@ def test_falt_is_the_literal_algorithm(seed: int, intercept: bool, passes: float
 @for_each("passes", PASSES)
 @for_each("intercept", [False, True])
 @for_each(("n_labels", "seed"), [(6, 0), (6, 1), (40, 2)])  # with 40, few violations among many
-def test_salt_is_the_literal_algorithm(n_labels: int, seed: int, intercept: bool, passes: float) -> None:
+def test_salt_is_the_literal_algorithm(n_labels: int, seed: int, intercept: bool, passes: int | None) -> None:
     stream = make_stream(seed, n_labels=n_labels)
     model = SALT(eta=0.237, delta=0.4, **given(passes), fit_intercept=intercept, intercept_scaling=0.7, dtype="float64")
     scores = learn_one_by_one(model, stream)
@@ -186,7 +186,7 @@ KERNELS: dict[str, tuple[dict[str, object], Callable[[Array, Array], float]]] = 
 @for_each("passes", PASSES)
 @for_each("intercept", [False, True])
 @for_each("name", KERNELS)
-def test_kernel_falt_is_the_literal_algorithm(name: str, intercept: bool, passes: float) -> None:
+def test_kernel_falt_is_the_literal_algorithm(name: str, intercept: bool, passes: int | None) -> None:
     stream = make_stream(4)
     parameters, kernel = KERNELS[name]
     eta = 0.0137 if name == "poly" else 0.137
@@ -213,7 +213,7 @@ def test_one_vector_for_each_round_that_had_a_loss() -> None:
 
 @for_each("passes", [1, 3.0])
 @for_each("make", [FALT, SALT, KernelFALT])
-def test_float32_follows_float64(make: type[FALT], passes: float) -> None:
+def test_float32_follows_float64(make: type[FALT], passes: int | None) -> None:
     stream = make_stream(6)
     single = learn_one_by_one(make(eta=0.137, **given(passes)), stream)
     double = learn_one_by_one(make(eta=0.137, **given(passes), dtype="float64"), stream)

@@ -16,7 +16,7 @@ SCALINGS = ({"scaling": "none"}, {"scaling": "unit"}, {"scaling": "auto"})
 SETTINGS = (
     *SCALINGS,
     {"scaling": "auto", "missing": "zero"},
-    {"scaling": "auto", "average": True},
+    {"scaling": "auto"},
     {"scaling": "auto", "optimise": "macro_f1"},
     {"scaling": "auto", "optimise": "hamming", "dtype": "float64"},
     {"scaling": "auto", "calibrate": False, "optimise": "none"},

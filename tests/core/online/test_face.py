@@ -139,7 +139,6 @@ BAD_PARAMETERS: list[tuple[type, dict[str, Any], str]] = [
         for parameters, message in (
             ({"step": "newton"}, "step must be one of .*'implicit', 'gradient'.*, not 'newton'"),
             ({"step": "implicit", "passes": 3}, "passes must be None with step='implicit'"),
-            ({"passes": 3, "passes_per_label": 1.0}, "passes must be None if"),
         )
     ),
     *(
@@ -156,9 +155,6 @@ BAD_PARAMETERS: list[tuple[type, dict[str, Any], str]] = [
     ),
     (SALT, {"step": "adaptive"}, "step must be one of .*'implicit', 'gradient'.*, not 'adaptive'"),
     *((FALT, {"passes": value}, "passes must be an integer from 1 to 100000") for value in (0, 100_001)),
-    (FALT, {"step": "stacked", "passes_per_label": 1.0}, "passes_per_label must be None with step='stacked'"),
-    (SALT, {"passes_per_label": 0.0}, "passes_per_label must be a number above 0 and at most 100, not "),
-    (SALT, {"passes_per_label": 101.0}, "passes_per_label must be a number above 0 and at most 100, not "),
     (PassiveAggressive, {"variant": "PA"}, "variant must be one of 'PA-I', 'PA-II', not 'PA'"),
     (KernelFALT, {"kernel": "sigmoid"}, "kernel must be one of 'rbf', 'linear', 'poly', not 'sigmoid'"),
     (KernelFALT, {"coef0": -1.0}, "coef0 must be a number from 0 to 1048576, not -1.0"),

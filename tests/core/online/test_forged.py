@@ -22,16 +22,8 @@ def watched() -> OnlineLearner:
     return FALT(drift="adwin", calibrate=False)
 
 
-def averaged() -> OnlineLearner:
-    return KernelFALT(average=True)
-
-
-def merging() -> OnlineLearner:
-    return KernelFALT(budget=2, strategy="merge", fit_intercept=True)
-
-
 def projecting() -> OnlineLearner:
-    return KernelFALT(budget=2, strategy="project")
+    return KernelFALT(budget=2, strategy="project", fit_intercept=True)
 
 
 def linear_projecting() -> OnlineLearner:
@@ -40,10 +32,6 @@ def linear_projecting() -> OnlineLearner:
 
 def on_landmarks() -> OnlineLearner:
     return KernelSALT(budget=4)
-
-
-def on_random_features() -> OnlineLearner:
-    return KernelFALT(budget=4, strategy="rff")
 
 
 def one(name: str) -> NDArray[np.float64]:
@@ -69,9 +57,6 @@ FORGED: dict[str, tuple[Make, str, Forge]] = {
     "centroid-square-negative": (FALT, "centroid.labels", lambda t: t - [[0], [1e9]]),
     "centroid-seen-short": (FALT, "centroid.seen", lambda s: s[:-1]),
     "centroid-seen-negative": (FALT, "centroid.seen", lambda s: s - 99),
-    "n-seen-short": (lambda: FALT(average=True), "n_seen", lambda a: a[:-1]),
-    "n-seen-negative": (lambda: FALT(average=True), "n_seen", lambda a: a - 9),
-    "n-seen-huge": (lambda: SALT(average=True), "n_seen", lambda a: a + 2**60),
     "threshold-aggressive": (PassiveAggressive, "weights", lambda w: w + 1),
     "auto-moments-long": (FALT, "scaling.moments", lambda m: np.vstack([m, m])),
     "auto-moments-narrow": (FALT, "scaling.moments", lambda m: m[:, :1]),
@@ -154,12 +139,8 @@ FORGED: dict[str, tuple[Make, str, Forge]] = {
     "indices-repeat": (KernelFALT, "vectors.indices", lambda i: [0, 0, *i[2:]]),
     "indices-fall": (KernelFALT, "vectors.indices", lambda i: [2, 0, *i[2:]]),
     "indices-short": (KernelFALT, "vectors.indices", lambda i: i[:-1]),
-    "kernel-accumulator-short": (averaged, "accumulator", lambda d: d[:-1]),
-    "kernel-n-seen-short": (averaged, "n_seen", lambda a: a[:-1]),
-    "kernel-n-seen-negative": (averaged, "n_seen", lambda a: a - 99),
-    "kernel-n-seen-huge": (averaged, "n_seen", lambda a: a + 2**60),
-    "intercept-short": (merging, "intercept", lambda i: i[:, 1:]),
-    "intercept-planes": (merging, "intercept", lambda i: np.vstack([i, i])),
+    "intercept-short": (projecting, "intercept", lambda i: i[1:]),
+    "intercept-wide": (projecting, "intercept", lambda i: np.vstack([i, i])),
     "inverse-small": (projecting, "inverse", lambda q: q[:1, :1]),
     "inverse-another": (projecting, "inverse", lambda q: q + 0.01),
     "inverse-huge": (projecting, "inverse", lambda q: q * 1e300),
@@ -170,12 +151,11 @@ FORGED: dict[str, tuple[Make, str, Forge]] = {
     "vectors-another": (linear_projecting, "vectors.values", lambda v: v * [1, 9, 1, -1, 1, 1]),
     "landmarks-equal": (on_landmarks, "landmarks.values", lambda v: v * 0),
     "landmarks-outside": (on_landmarks, "landmarks.indices", lambda i: i + 3),
+    "landmark-weights-labels": (on_landmarks, "weights", lambda w: w[:, :-1]),
+    "landmark-size-labels": (on_landmarks, "size", lambda s: s + np.array([0, 1])),
+    "landmark-size-huge": (on_landmarks, "size", lambda s: [2**40, 2]),
     "landmarks-few": (on_landmarks, "landmarks.indptr", lambda p: p[:-1]),
     "landmark-weights-many": (on_landmarks, "weights", lambda w: np.vstack([w, w])),
-    "random-weights-few": (on_random_features, "weights", lambda w: w[:-1]),
-    "random-weights-labels": (on_random_features, "weights", lambda w: w[:, :-1]),
-    "random-size-labels": (on_random_features, "size", lambda s: s + np.array([0, 1])),
-    "random-size-huge": (on_random_features, "size", lambda s: [2**40, 2]),
     "adaptive-weights-short": (KernelFALT, "adaptive.weights", lambda w: w[:-1]),
     "kernel-centroid-short": (KernelFALT, "centroid.sums", lambda s: s[:-1]),
     "adaptive-squares-short": (KernelFALT, "adaptive.feature_squares", lambda s: s[:-1]),
@@ -215,10 +195,10 @@ def test_a_forged_state_changes_nothing(make: Make, name: str, forge: Forge) -> 
 
 
 def test_more_support_vectors_than_the_budget() -> None:
-    arrays = KernelFALT().partial_fit(X, Y).state()
+    arrays = KernelFALT(budget=3).partial_fit(X, Y).state()
     with pytest.raises(ValueError, match="at most 2 support vectors"):
-        KernelFALT(budget=2, strategy="merge").restore(arrays)
-    KernelFALT(budget=3, strategy="merge").restore(arrays)
+        KernelFALT(budget=2).restore(arrays)
+    KernelFALT(budget=3).restore(arrays)
 
 
 def test_offsets_of_names_that_wrap_around() -> None:

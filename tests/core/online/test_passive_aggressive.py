@@ -79,9 +79,9 @@ def test_the_kernel_version_is_that_of_the_paper(variant: str, fit_intercept: bo
 
 @pytest.mark.parametrize("name", ["coefficients", "intercept"])
 def test_a_kernel_state_with_a_threshold_is_refused(name: str) -> None:
-    model = KernelPassiveAggressive(fit_intercept=True, budget=10, strategy="merge").partial_fit(X, Y)
+    model = KernelPassiveAggressive(fit_intercept=True, budget=10).partial_fit(X, Y)
     state = model.state()
-    state[name][0, 0] = 0.5
+    state[name].flat[0] = 0.5
     with pytest.raises(ValueError, match=f"{name} with a first column of 0"):
         model.restore(state)
     with pytest.raises(ValueError, match="coefficients with a first column of 0"):

@@ -1,4 +1,4 @@
-"""Plain transcription of the rule of automatic scaling, Eq. (13) of docs/mathematics.md, value by value."""
+"""Plain transcription of the rule of automatic scaling, Eq. (12) of docs/mathematics.md, value by value."""
 
 from __future__ import annotations
 

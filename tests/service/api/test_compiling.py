@@ -82,7 +82,7 @@ SPECS = [
     ("kernel", {"algorithm": "kernel_falt"}),
     ("kernel", {"algorithm": "kernel_passive_aggressive"}),
     ("options", {"algorithm": "passive_aggressive"}),
-    ("options", {"algorithm": "falt", "params": {"average": True}}),
+    ("options", {"algorithm": "falt", "params": {"step": "implicit"}}),
     ("options", {"algorithm": "salt", "params": {"drift": "adwin"}}),
 ]
 

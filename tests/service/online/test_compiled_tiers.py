@@ -47,7 +47,6 @@ for algorithm, params in PARAMS.items():
     steps, strategies = params.choices("step") or [None], params.choices("strategy") or [None]
     for step, strategy, scaling in itertools.product(steps, strategies, SCALINGS):
         own = {"optimise": "macro_f1", "drift": "adwin"}
-        own |= {"average": len(scaling) % 2 == 0} if "average" in params.model_fields else {}
         own |= {} if step is None else {"step": step}
         own |= {} if strategy is None else {"strategy": strategy, "budget": 2}
         exercises.learn(algorithm=algorithm, params=own, scaling=scaling)

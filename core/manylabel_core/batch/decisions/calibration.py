@@ -1,4 +1,4 @@
-"""Probabilities of scores: Platt scaling per label, fitted to out-of-fold scores, Eq. (45) of docs/mathematics.md.
+"""Probabilities of scores: Platt scaling per label, fitted to out-of-fold scores, Eq. (42) of docs/mathematics.md.
 
 One pair of slope and intercept for all labels is fitted first (Platt, 1999). A small penalty keeps the pair of each
 label near it, so that rare labels can be calibrated too.

@@ -2,7 +2,7 @@
 
 An optimal threshold is just below the score of a row with the label, or above all scores: lowering it further only adds
 rows without the label. So the candidates are at most as many as the true labels, and all are tried. Dinkelbach's
-iteration finds the thresholds per label with the highest micro-F1 (Management Science, 1967), Eqs. (43) and (44) of
+iteration finds the thresholds per label with the highest micro-F1 (Management Science, 1967), Eqs. (40) and (41) of
 docs/mathematics.md.
 """
 

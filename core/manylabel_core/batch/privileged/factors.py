@@ -1,6 +1,6 @@
 """Weights as a product Z = D'W of two low-rank factors, and the best split of Z.
 
-See Eq. (34) of docs/mathematics.md.
+See Eq. (31) of docs/mathematics.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """PrML's rounds: an SVM for each label, then rounds that split the weights again and fit the dictionary.
 
-With the coefficients W fixed, Eq. (32) of docs/mathematics.md has a dual that `solve_privileged_dual` solves with S =
+With the coefficients W fixed, Eq. (29) of docs/mathematics.md has a dual that `solve_privileged_dual` solves with S =
 W'W. With the weights Z fixed, the best W is known in closed form (`leading`). All these duals have the same variables,
 so each one starts from the result of the previous one.
 """

@@ -1,13 +1,13 @@
 """MLRL's alternation: weights for a label covariance, then a label covariance for the weights.
 
-Problem (6) of the paper, Eq. (28) of docs/mathematics.md, is jointly convex, so every start leads to the same optimum.
-The dual, Eq. (30), gives a lower bound for every feasible point: a duality gap for the whole problem.
+Problem (6) of the paper, Eq. (25) of docs/mathematics.md, is jointly convex, so every start leads to the same optimum.
+The dual, Eq. (27), gives a lower bound for every feasible point: a duality gap for the whole problem.
 
 The paper alternates between the best weights for Omega and the best Omega for the weights. This never raises the
 objective, but it is slow where many hinges are at their kinks, and it cannot restore a relation once lost. So the
 covariance for the next weights comes from a model of the optimum (`LowerModel`). The round counts only if the weights
 lower the objective (a serious step of a bundle method; the others are null steps). Then the best covariance for the
-weights follows, Eq. (29). Weights are computed only as precisely as the gap requires.
+weights follows, Eq. (26). Weights are computed only as precisely as the gap requires.
 """
 
 from __future__ import annotations

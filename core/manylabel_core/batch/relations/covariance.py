@@ -1,4 +1,4 @@
-"""The optimal label covariance of MLRL for fixed weights, Eq. (11) of the paper, Eq. (29) of docs/mathematics.md.
+"""The optimal label covariance of MLRL for fixed weights, Eq. (11) of the paper, Eq. (26) of docs/mathematics.md.
 
 Omega is positive semi-definite with trace 1. With S = Omega / lambda and M = B'KB the weights have the Gram
 matrix W'W = S M S, and cost lambda/2 tr(inv(Omega) W'W).

@@ -1,7 +1,7 @@
 """Proximal bundle method over positive matrices of trace 1 for the label covariance that MLRL tries next.
 
 The method is Kiwiel's (Mathematical Programming 46, 1990) with a Bregman divergence instead of the squared distance
-(Mathematical Programming 85, 1999); see Eq. (30) of docs/mathematics.md.
+(Mathematical Programming 85, 1999); see Eq. (27) of docs/mathematics.md.
 
 g(Omega), the optimum of (6) over the weights, is convex. Every feasible a of the dual gives a plane below it,
 

@@ -129,7 +129,7 @@ class Alternation:
         return Moments(crosses, grams, float(np.trace(shared)))
 
     def objective(self, model: Model, moments: Moments) -> float:
-        """Return the objective per row, Eq. (35) of docs/mathematics.md."""
+        """Return the objective per row, Eq. (32) of docs/mathematics.md."""
         errors = self.errors(model, moments)
         prices = self.prices
         views = float(self.factors(model.alpha) @ (errors[:-1] + self.counts))

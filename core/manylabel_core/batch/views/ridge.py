@@ -1,6 +1,6 @@
 """Ridge regression of labels whose penalty is chosen by leave-one-out, in closed form.
 
-See Eqs. (40) to (42) of docs/mathematics.md. scikit-learn's `RidgeCV` takes fixed penalties. The penalties here are
+See Eqs. (37) to (39) of docs/mathematics.md. scikit-learn's `RidgeCV` takes fixed penalties. The penalties here are
 shares of an eigenvalue from the same decomposition that gives the residuals, so `RidgeCV` would need another one.
 """
 

@@ -3,7 +3,7 @@
 Rows are examples here and columns in the paper. P is the common representation (n_samples, n_components), B the
 basis of a view (n_features, n_components), W the weights of the labels (n_labels, n_components).
 
-See Eqs. (36) to (40) of docs/mathematics.md.
+See Eqs. (33) to (37) of docs/mathematics.md.
 """
 
 from __future__ import annotations

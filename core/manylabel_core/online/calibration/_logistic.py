@@ -1,4 +1,4 @@
-"""Probabilities from margins: online Platt scaling per label, Eqs. (14), (15) and (15a) of docs/mathematics.md.
+"""Probabilities from margins: online Platt scaling per label, Eqs. (13), (14) and (14a) of docs/mathematics.md.
 
 The curvature H of (15) is stored as the weight of all examples, the weighted mean of their margins (centre) and their
 weighted squared distances from it (spread). So rounding never makes it singular, however large the margins are. Weight

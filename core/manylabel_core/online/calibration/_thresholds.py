@@ -1,4 +1,4 @@
-"""Decision thresholds that optimise a metric: in probabilities, Eq. (16), and in scores, Eqs. (17) and (18).
+"""Decision thresholds that optimise a metric: in probabilities, Eq. (15), and in scores, Eqs. (16) and (17).
 
 The counts are expected ones: a prediction of probability p is p of a hit. Counts of true labels are zero where labels
 are rare, and with a threshold of 0 a label would be predicted everywhere.

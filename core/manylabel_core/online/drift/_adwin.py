@@ -1,4 +1,4 @@
-"""Adaptive windows (ADWIN), Eq. (19) of docs/mathematics.md: a detector of changes for every label, and one for all
+"""Adaptive windows (ADWIN), Eq. (18) of docs/mathematics.md: a detector of changes for every label, and one for all
 labels.
 
 A window holds the errors since its last alarm as sums of runs, in rows: a run of row r is 2^r errors long. A row has at

@@ -11,12 +11,8 @@ from numpy.typing import NDArray
 
 from manylabel_core.explanation import NotLinear, Scorer
 from manylabel_core.online.updates._update import Update
-from manylabel_core.part import Array, Part
+from manylabel_core.part import Part
 from manylabel_core.rows import Rows, Targets
-from manylabel_core.storage import MAX_COUNT
-
-N_SEEN = Array(("columns",), ((0, MAX_COUNT),), dtype="int64")
-"""Number of examples that each column has seen, in models with means of weights."""
 
 
 class Model(Part):

@@ -46,8 +46,6 @@ class KernelSettings(NamedTuple):
     shape: tuple[int, float, float, int]  # kind, gamma, coef0, degree: see `kernel_value`
     constant: float  # root of the constant added to the kernel; 0 for none
     budget: int | None  # maximum number of support vectors, or the number of features
-    seed: int  # random seed of the features
-    average: bool  # whether predictions use the mean of the coefficients
     dtype: str  # type of coefficients, weights and values
 
 

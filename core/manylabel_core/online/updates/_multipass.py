@@ -14,11 +14,9 @@ MAX_PASSES = 100_000
 
 
 @compiled
-def pass_limit(passes, passes_per_label, n_labels):  # type: ignore[no-untyped-def]
-    """Return M: `passes`, or if that is 0 a multiple of the number of labels."""
-    if passes > 0:
-        return passes
-    return min(max(1, int(np.rint(passes_per_label * n_labels))), MAX_PASSES)
+def pass_limit(passes, n_labels):  # type: ignore[no-untyped-def]
+    """Return M: `passes`, or if that is 0 the number of labels, within bounds."""
+    return passes if passes > 0 else min(max(1, n_labels), MAX_PASSES)
 
 
 @compiled

@@ -22,7 +22,7 @@ MAX_STEP = 1e15
 
 @compiled
 def passive_aggressive_update(scores, signs, most, slack, k, tau):  # type: ignore[no-untyped-def]
-    """Write the step of every column, `min(most, loss / (k + slack))` times its sign, Eq. (12); the threshold never
+    """Write the step of every column, `min(most, loss / (k + slack))` times its sign, Eq. (11); the threshold never
     moves.
     """
     tau[0] = 0.0
@@ -37,8 +37,7 @@ class Update(NamedTuple):
 
     kind: int  # MULTIPASS, IMPLICIT or PASSIVE_AGGRESSIVE
     eta: float  # step size; of PASSIVE_AGGRESSIVE the largest step
-    passes: int = 0  # M of MULTIPASS; 0 if it is a multiple of the number of labels
-    passes_per_label: float = 0.0  # that multiple
+    passes: int = 0  # M of MULTIPASS; 0 if it is the number of labels
     slack: float = 0.0  # of PASSIVE_AGGRESSIVE: addition to k
     delta: float = 0.0  # added to the root of the summed squares, if each weight has a metric
 
@@ -47,7 +46,7 @@ class Update(NamedTuple):
         return np.array(self, dtype=np.float64)
 
 
-KIND, ETA, PASSES, PASSES_PER_LABEL, SLACK, DELTA = range(len(Update._fields))
+KIND, ETA, PASSES, SLACK, DELTA = range(len(Update._fields))
 """Places of the fields in the array of an `Update`."""
 
 
@@ -59,7 +58,7 @@ def run_update(update, others, weight, n_labels, k, scores, signs, tau, order, m
     """
     eta = update[ETA]
     if others is not None and int(update[KIND]) == MULTIPASS:
-        limit = pass_limit(int(update[PASSES]), update[PASSES_PER_LABEL], n_labels)
+        limit = pass_limit(int(update[PASSES]), n_labels)
         return multipass_update(scores, signs, weight * eta, k, limit, tau, order, work[0], moves)
     if k < MIN_GAIN or not has_loss(scores, signs):
         return False

@@ -1,4 +1,4 @@
-"""The label-coupled dual, Eqs. (24) and (25) of docs/mathematics.md, and the validation of its inputs.
+"""The label-coupled dual, Eqs. (21) and (22) of docs/mathematics.md, and the validation of its inputs.
 
 All solvers work with `b_il = y_il a_il`, which lies between 0 and y_il c_i. With scores `F = K B S`, for a linear
 kernel `F = X Z` with `Z = X'B S`, the gradient of the dual is `T = Y - F`. Usually all c_i are equal; they differ if

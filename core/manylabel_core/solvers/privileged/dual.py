@@ -1,4 +1,4 @@
-"""The SVM+ dual with two slacks, for linear models of many labels: Eqs. (32) and (33) of docs/mathematics.md.
+"""The SVM+ dual with two slacks, for linear models of many labels: Eqs. (29) and (30) of docs/mathematics.md.
 
 With S = W'W it is the D-step of PrML; with S = I it is PrBR. With the hinge loss, a is at most rho. An infinite rho
 omits zeta, with either loss.

@@ -39,7 +39,7 @@ from manylabel_service.settings import Settings
 router = Router("models", errors=["model_not_found"])
 
 
-_EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_per_label": 1.0}, "scaling": "unit"}
+_EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes": 20}, "scaling": "unit"}
 
 
 @router.endpoint(

@@ -12,7 +12,7 @@ from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import TrainedSpec
 
 _BASE_ALGORITHMS = ("falt", "salt")
-_OPTIONS = ("average", "drift", "step")
+_OPTIONS = ("drift", "step")
 """Parameters whose default needs only `base`."""
 
 _BLOCKS = ".blocks"

@@ -60,7 +60,7 @@ MAX_ALIKE = 100
 
 MAX_UPDATES = 2**53
 """Upper bound of the number of examples of a stream."""
-_EXAMPLES = ("scaling.count", "n_seen", "drift.seen")
+_EXAMPLES = ("scaling.count", "drift.seen")
 """Names of state arrays of a learner that begin with the number of learnt examples."""
 _LABELS = "calibration.existing"
 """Name of the array with the number of labels."""

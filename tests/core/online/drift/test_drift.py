@@ -268,7 +268,7 @@ REACTING: list[tuple[type[FALT], dict[str, Any]]] = [
     (SALT, {"on_drift": "restart", "step": "implicit"}),
     (SALT, {"on_drift": "raise", "step": "implicit"}),
     (KernelFALT, {"on_drift": "restart"}),
-    (KernelFALT, {"on_drift": "restart", "budget": 200, "strategy": "merge"}),
+    (KernelFALT, {"on_drift": "restart", "budget": 200}),
     (KernelSALT, {"on_drift": "raise", "budget": 200, "step": "implicit"}),
     (KernelSALT, {"on_drift": "restart", "budget": 200}),
     (KernelPassiveAggressive, {"on_drift": "restart", "budget": 200}),

@@ -36,7 +36,6 @@ MAKERS: dict[str, Callable[..., OnlineLearner]] = {
     **LINEAR,
     "falt-macro": partial(FALT, optimise="macro_f1"),
     "falt-no-intercept": partial(FALT, fit_intercept=False, scaling="none"),
-    "falt-average": partial(FALT, average=True),
     "falt-restart": partial(FALT, drift="adwin", on_drift="restart"),
     "falt-raise": partial(FALT, drift="adwin", on_drift="raise"),
     "kernel-falt": partial(KernelFALT, gamma=0.5, budget=20),

@@ -15,8 +15,8 @@ def test_the_last_vector_moves_into_a_removed_slot() -> None:
     support.grow(4)
     for _ in range(400):
         indices = np.sort(rng.choice(10, rng.integers(0, 7), replace=False)).astype(np.int32)
-        values, tau = rng.normal(size=len(indices)), rng.normal(size=(1, int(rng.integers(1, 5))))
-        alpha = [*tau[0].tolist(), *[0.0] * (4 - tau.shape[1])]
+        values, tau = rng.normal(size=len(indices)), rng.normal(size=int(rng.integers(1, 5)))
+        alpha = [*tau.tolist(), *[0.0] * (4 - len(tau))]
         slot = int(rng.integers(len(plain))) if plain else 0
         if len(plain) > 8:
             support.remove(slot)
@@ -32,5 +32,5 @@ def test_the_last_vector_moves_into_a_removed_slot() -> None:
         assert support.n_points == len(plain) == len(packed.indptr) - 1
         for slot, (kept_indices, kept_values, alpha) in enumerate(plain):
             assert [part.tolist() for part in packed.row(slot)] == [kept_indices, kept_values]
-            assert support.alpha[slot, 0].tolist() == alpha
+            assert support.alpha[slot].tolist() == alpha
             assert support.alpha_norms[slot] == pytest.approx(sum(a * a for a in alpha))

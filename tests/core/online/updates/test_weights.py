@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.core.online.catalogue import EXPANSIONS, LEARNERS, LINEAR, Make, again, configured
+from tests.core.online.catalogue import EXPANSIONS, LEARNERS, LINEAR, Make, again
 from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
@@ -32,7 +32,7 @@ def same(one: OnlineLearner, other: OnlineLearner) -> bool:
     return all(np.array_equal(array, other.state()[name]) for name, array in one.state().items())
 
 
-LOSSLESS = [name for name in {**LINEAR, **EXPANSIONS} if "stacked" not in name and "merge" not in name]
+LOSSLESS = [name for name in {**LINEAR, **EXPANSIONS} if "stacked" not in name]
 """Learners that come to have no loss: vectors that are merged always have some, and log-odds too."""
 
 every_learner = pytest.mark.parametrize("make", LEARNERS.values(), ids=list(LEARNERS))
@@ -41,7 +41,7 @@ every_learner = pytest.mark.parametrize("make", LEARNERS.values(), ids=list(LEAR
 @every_learner
 def test_a_weight_of_1_changes_no_bit(make: Make) -> None:
     X, Y, _ = stream()
-    plain, weighted = (configured(make, average=True) for _ in range(2))
+    plain, weighted = (make() for _ in range(2))
     plain.partial_fit(X, Y)
     weighted.pipeline.grow(5, 3)
     rows, targets = as_rows(X, weighted.dtype)[0], as_targets(Y)

@@ -61,7 +61,7 @@ def test_defaults_of_the_learner_are_shown(client: TestClient) -> None:
     shown = client.get("/v1/models/untuned").json()
     assert shown["scaling"] == "auto"
     missing = {name for name, value in shown["params"].items() if value is None}
-    assert missing == {"drift", "on_drift", "passes", "passes_per_label"}
+    assert missing == {"drift", "on_drift", "passes"}
     spec = {"name": "again", "algorithm": "falt", "params": shown["params"], "scaling": shown["scaling"]}
     again = client.post("/v1/models", json=spec)
     assert (again.status_code, again.json()["params"]) == (201, shown["params"])

@@ -37,10 +37,7 @@ bodies = st.one_of(items, st.fixed_dictionaries({"examples": st.lists(items, max
 specs = st.fixed_dictionaries(
     {"name": names | st.just("fuzz"), "algorithm": st.sampled_from(["falt", "salt", "kernel_falt"]) | scalars},
     optional={
-        "params": st.dictionaries(
-            st.sampled_from(["eta", "passes", "passes_per_label", "delta", "gamma", "budget"]), scalars
-        )
-        | anything,
+        "params": st.dictionaries(st.sampled_from(["eta", "passes", "delta", "gamma", "budget"]), scalars) | anything,
         "features": anything,
         "labels": anything,
         "scaling": scalars,

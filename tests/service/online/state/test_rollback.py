@@ -23,7 +23,7 @@ BACK = Rollback("1", "fsync", IdempotencyKey("back", b"b" * 16))
 
 ROLLED: list[dict[str, Any]] = [
     {},
-    {"algorithm": "falt", "params": {"drift": "adwin", "average": True}},
+    {"algorithm": "falt", "params": {"drift": "adwin"}},
     {"algorithm": "salt", "params": {"optimise": "macro_f1"}},
     {"algorithm": "kernel_falt", "params": {"budget": 4}},
     {"algorithm": "kernel_salt", "params": {"budget": 4}},

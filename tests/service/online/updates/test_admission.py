@@ -24,18 +24,16 @@ from manylabel_service.settings import Settings
 ONES = np.ones(2, np.float32)
 SPECS: dict[str, dict[str, Any]] = {
     "falt": {},
-    "falt watched": {"params": {"average": True, "drift": "adwin", "on_drift": "restart"}},
+    "falt watched": {"params": {"drift": "adwin", "on_drift": "restart"}},
     "falt adaptive": {"params": {"step": "adaptive", "optimise": "macro_f1"}, "scaling": "unit"},
     "falt of before": {"params": {"passes": 2, "calibrate": False}},
-    "salt": {"algorithm": "salt", "params": {"average": True}},
+    "salt": {"algorithm": "salt"},
     "salt watched": {"algorithm": "salt", "params": {"drift": "adwin", "on_drift": "raise"}},
-    "kernel": {"algorithm": "kernel_falt", "params": {"average": True, "drift": "adwin"}},
-    "kernel project": {"algorithm": "kernel_falt", "params": {"budget": 3, "strategy": "project", "average": True}},
-    "kernel merge": {"algorithm": "kernel_falt", "params": {"budget": 3, "strategy": "merge"}, "scaling": "none"},
+    "kernel": {"algorithm": "kernel_falt", "params": {"drift": "adwin"}},
+    "kernel project": {"algorithm": "kernel_falt", "params": {"budget": 3, "strategy": "project"}},
     "kernel bounded": {"algorithm": "kernel_falt", "params": {"budget": 3}},
-    "kernel rff": {"algorithm": "kernel_falt", "params": {"budget": 4, "strategy": "rff", "average": True}},
-    "kernel salt": {"algorithm": "kernel_salt", "params": {"budget": 3, "average": True}},
-    "aggressive": {"algorithm": "passive_aggressive", "params": {"average": True}},
+    "kernel salt": {"algorithm": "kernel_salt", "params": {"budget": 3}},
+    "aggressive": {"algorithm": "passive_aggressive"},
     "kernel aggressive": {"algorithm": "kernel_passive_aggressive", "params": {"drift": "adwin"}},
 }
 

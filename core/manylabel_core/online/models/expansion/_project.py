@@ -1,4 +1,4 @@
-"""Inverse of the kernel matrix of the support vectors, and projections on their span, Eq. (21) of docs/mathematics.md.
+"""Inverse of the kernel matrix of the support vectors, and projections on their span, Eq. (19) of docs/mathematics.md.
 
 Vectors have norm 1 in feature space: C_uv = K(u, v) / sqrt(K(u, u) K(v, v)). Q is the inverse of C + RIDGE I, so its
 elements stay below 1 / RIDGE for any vectors, equal ones included. With one more vector, whose column of C is c, and g
@@ -107,16 +107,15 @@ def replace(Q, product, rest, slot, n_vectors, leaving):  # type: ignore[no-unty
 
 @compiled
 def project(alpha, alpha_norms, slot, shares, scales, n_vectors):  # type: ignore[no-untyped-def]
-    """Add to the coefficients of every other vector its share of those of the slot, all planes, and reweigh."""
+    """Add to the coefficients of every other vector its share of those of the slot, and reweigh."""
     for v in range(n_vectors):
         if v == slot:
             continue
         share = shares[v] * (scales[slot] / scales[v])
-        for plane in range(alpha.shape[1]):
-            for column in range(alpha.shape[2]):
-                value = alpha[v, plane, column] + share * alpha[slot, plane, column]
-                alpha[v, plane, column] = min(max(value, -MAX_COEFFICIENT), MAX_COEFFICIENT)
-        alpha_norms[v] = squared_norm(alpha[v, 0], 0.0)
+        for column in range(alpha.shape[1]):
+            value = alpha[v, column] + share * alpha[slot, column]
+            alpha[v, column] = min(max(value, -MAX_COEFFICIENT), MAX_COEFFICIENT)
+        alpha_norms[v] = squared_norm(alpha[v], 0.0)
 
 
 @compiled

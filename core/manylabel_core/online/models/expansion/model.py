@@ -12,7 +12,7 @@ from manylabel_core._mercer import inner_product
 from manylabel_core.online.models._kernel_column import kernel_column
 from manylabel_core.online.models.expansion._expansion import score_expansion
 from manylabel_core.online.models.expansion.strategy import Example, Strategy, SupportVectors
-from manylabel_core.online.models.model import N_SEEN, Model
+from manylabel_core.online.models.model import Model
 from manylabel_core.online.models.points import KernelSettings, check_rows, scratch
 from manylabel_core.online.updates._update import PASSIVE_AGGRESSIVE, Update, update_one
 from manylabel_core.rows import Rows, Targets
@@ -20,19 +20,14 @@ from manylabel_core.storage import MAX_WEIGHT, check_range, check_size, check_th
 
 
 class Expansion(Model):
-    """Kernel model: coefficients for each support vector, and an intercept.
-
-    If predictions use the mean of the coefficients, there is a second plane (see `_expansion`).
-    """
+    """Kernel model: coefficients for each support vector, and an intercept."""
 
     def __init__(self, update: Update, settings: KernelSettings, strategy: Strategy) -> None:
         self.set_update(update)
         self._settings, self._strategy = settings, strategy
-        n_planes = 2 if settings.average else 1
-        self._support = SupportVectors(settings.dtype, n_planes)
-        self._intercept = np.zeros((n_planes, 1), dtype=settings.dtype)
-        self._n_seen = np.zeros(0, dtype=np.int64)
-        super().__init__({"n_seen": N_SEEN} if settings.average else None)
+        self._support = SupportVectors(settings.dtype)
+        self._intercept = np.zeros(1, dtype=settings.dtype)
+        super().__init__()
         self._constant = settings.constant if strategy.separate_intercept else 0.0
         self._bias = 0.0 if strategy.separate_intercept else settings.constant**2
         self._n_features = 0
@@ -49,7 +44,7 @@ class Expansion(Model):
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         super().reserve(n_features, n_labels, touch)
         self._support.grow(1 + n_labels)
-        self._intercept = enlarged(self._intercept, (len(self._intercept), 1 + n_labels))
+        self._intercept = enlarged(self._intercept, (1 + n_labels,))
         self._n_features = max(self._n_features, n_features)
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
@@ -57,58 +52,45 @@ class Expansion(Model):
         weights = targets.weights
         for i in range(len(scores)):
             n_labels, weight = int(targets.n_labels[i]), float(weights[i]) if len(weights) else 1.0
-            planes = np.empty((len(self._intercept), 1 + n_labels))
-            x = self._score_one(*rows.row(i), work, planes)
+            own = scores[i, : 1 + n_labels]
+            x = self._score_one(*rows.row(i), work, own)
             scores[i, 1 + n_labels :] = 0.0
-            scores[i, : 1 + n_labels] = self._predicting(planes)
             listed = slice(targets.indptr[i], targets.indptr[i + 1])
             truth = targets.indices[listed], targets.signs[listed], targets.complete[i]
             k, tau = x.own + self._constant**2, np.empty(1 + n_labels)
             # k is 0 if x is 0 in feature space: no update changes its scores
-            if k > 0.0 and update_one(self._update, weight, n_labels, k, planes[0], *truth, tau):
+            if k > 0.0 and update_one(self._update, weight, n_labels, k, own, *truth, tau):
                 self._add(x, tau)
-            self._n_seen[: 1 + n_labels] += 1
 
     def _add(self, x: Example, tau: NDArray[np.float64]) -> None:
         """Add an example with the coefficients that the update found."""
-        changes = np.stack([tau, self._n_seen[: len(tau)] * tau]) if self._settings.average else tau[np.newaxis]
         if self._constant > 0.0:
-            self._intercept[:, : len(tau)] += self._constant * changes
+            self._intercept[: len(tau)] += self._constant * tau
         if x.own > 0.0:
-            self._strategy.add(self._support, x, changes)
+            self._strategy.add(self._support, x, tau)
 
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
         rows, work = rows.without_zeros(), scratch(self._n_features)
-        planes = np.empty((len(self._intercept), scores.shape[1]))
         for i in range(len(scores)):
-            self._score_one(*rows.row(i), work, planes)
-            scores[i] = self._predicting(planes)
+            self._score_one(*rows.row(i), work, scores[i])
 
     def _score_one(
         self,
         features: NDArray[np.int32],
         values: NDArray[Any],
         work: NDArray[np.float64],
-        planes: NDArray[np.float64],
+        scores: NDArray[np.float64],
     ) -> Example:
-        """Write the scores of one example by every plane."""
+        """Write the scores of one example."""
         parts, column = self._support.parts, np.empty(self._support.n_points)
         own, norm = kernel_column(self._settings.shape, self._bias, *parts, work, features, values, column)
-        score_expansion(self._constant, self._intercept, self._support.alpha, column, len(column), planes)
+        score_expansion(self._constant, self._intercept, self._support.alpha, column, len(column), scores)
         return Example(features, values, column, own, norm, work)
-
-    def _predicting(self, planes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the scores for predictions, by the coefficients or by their mean."""
-        scores: NDArray[np.float64] = planes[0]
-        if self._settings.average:
-            scores = scores - planes[1] / np.maximum(self._n_seen[: planes.shape[1]], 1)
-        return scores
 
     def forget(self, label: int) -> None:
         """Forget a label: its coefficients become 0."""
-        self._support.alpha[:, :, 1 + label] = 0
-        self._intercept[:, 1 + label] = 0
-        self._n_seen[1 + label : 2 + label] = 0
+        self._support.alpha[:, 1 + label] = 0
+        self._intercept[1 + label] = 0
         for slot in range(self._support.n_points):
             self._support.update_norm(slot)
 
@@ -118,12 +100,10 @@ class Expansion(Model):
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
         """Return coefficients, vectors, and the state of the strategy."""
         indptr, indices, values = self._support.packed()
-        live = self._support.alpha[: self.n_support, :, : 1 + n_labels]
         return {
             "size": np.array([n_features, n_labels], dtype=np.int64),
-            **({"intercept": self._intercept[:, : 1 + n_labels]} if self._constant > 0.0 else {}),
-            "coefficients": live[:, 0],
-            **({"accumulator": live[:, 1]} if self._settings.average else {}),
+            **({"intercept": self._intercept[: 1 + n_labels]} if self._constant > 0.0 else {}),
+            "coefficients": self._support.alpha[: self.n_support, : 1 + n_labels],
             "vectors.indptr": indptr,
             "vectors.indices": indices,
             "vectors.values": values,
@@ -133,11 +113,11 @@ class Expansion(Model):
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
         """Return the maximum bytes, assuming that each example becomes a vector with all features."""
-        n_planes, item = len(self._intercept), self._intercept.itemsize
+        item = self._intercept.itemsize
         n_vectors, n_values = self.n_support + n_samples, self._support.n_values + n_values
         if self._settings.budget is not None:
             n_vectors = min(n_vectors, self._settings.budget)
-        coefficients = item * n_planes * (n_vectors + (self._constant > 0.0)) * (1 + n_labels)
+        coefficients = item * (n_vectors + (self._constant > 0.0)) * (1 + n_labels)
         vectors = 8 * (1 + n_vectors) + (4 + item) * min(n_values, n_vectors * n_features)
         own = super().nbytes_after(n_features, n_labels, n_samples, n_values) + self._strategy.nbytes(n_vectors)
         return 16 + coefficients + vectors + own
@@ -147,24 +127,23 @@ class Expansion(Model):
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         if self._kind == PASSIVE_AGGRESSIVE:
-            check_threshold(arrays, "intercept", "coefficients", "accumulator")
+            check_threshold(arrays, "intercept", "coefficients")
         vectors = Rows(*(arrays[f"vectors.{part}"] for part in Rows._fields))
-        planes = [arrays["coefficients"], *([arrays["accumulator"]] if self._settings.average else [])]
-        if {plane.shape for plane in planes} != {(len(vectors.indptr) - 1, 1 + n_labels)}:
+        coefficients = arrays["coefficients"]
+        if coefficients.shape != (len(vectors.indptr) - 1, 1 + n_labels):
             raise ValueError("state must hold one row of 1 + n_labels coefficients for each support vector")
-        if self._settings.budget is not None and len(planes[0]) > self._settings.budget:
+        if self._settings.budget is not None and len(coefficients) > self._settings.budget:
             raise ValueError(f"state must hold at most {self._settings.budget} support vectors")
-        intercept = arrays.get("intercept", np.zeros((len(planes), 1 + n_labels), self._settings.dtype))
-        if intercept.shape != (len(planes), 1 + n_labels):
-            raise ValueError("state must hold an intercept of 1 + n_labels for each plane of coefficients")
-        for name, array in (("intercept", intercept), ("coefficients", planes[0]), ("accumulator", planes[-1])):
+        intercept = arrays.get("intercept", np.zeros(1 + n_labels, self._settings.dtype))
+        if intercept.shape != (1 + n_labels,):
+            raise ValueError("state must hold an intercept of 1 + n_labels")
+        for name, array in (("intercept", intercept), ("coefficients", coefficients)):
             check_range(name, array, -MAX_WEIGHT, MAX_WEIGHT)
         check_rows("vectors", vectors, n_features)
         super().restore(arrays, n_features, n_labels)
         self._intercept, self._n_features = intercept, n_features
         self._support.grow(1 + n_labels)
-        for i in range(len(planes[0])):
+        for i, tau in enumerate(coefficients):
             features, values = vectors.row(i)
-            tau = np.stack([plane[i] for plane in planes])
             self._support.add(features, values, inner_product(values, values), tau)
         self._strategy.restore(arrays, self._support)

@@ -16,32 +16,32 @@ from manylabel_core.storage import enlarged
 class SupportVectors(Points):
     """Examples with rows of coefficients.
 
-    `alpha`, (>= n_points, n_planes, >= 1 + n_labels), has the coefficients, threshold first; plane 0 has the learnt
-    ones, with the squared norms `alpha_norms`.
+    `alpha`, (>= n_points, >= 1 + n_labels), has the coefficients, threshold first, and `alpha_norms` their squared
+    norms.
     """
 
-    def __init__(self, dtype: str, n_planes: int = 1) -> None:
+    def __init__(self, dtype: str) -> None:
         super().__init__(dtype)
-        self.alpha = np.zeros((0, n_planes, 1), dtype=dtype)
+        self.alpha = np.zeros((0, 1), dtype=dtype)
         self.alpha_norms = np.zeros(0, dtype=np.float64)
 
     def grow(self, n_columns: int) -> None:
         """Allocate coefficients for at least this number of columns."""
-        self.alpha = enlarged(self.alpha, (*self.alpha.shape[:2], n_columns))
+        self.alpha = enlarged(self.alpha, (len(self.alpha), n_columns))
 
     def add(self, indices: NDArray[np.int32], values: NDArray[Any], norm: float, tau: NDArray[Any]) -> None:
-        """Add an example with its squared norm and coefficients (planes, columns; missing ones are 0)."""
+        """Add an example with its squared norm and coefficients; missing ones are 0."""
         slot = self.n_points
-        self.alpha = enlarged(self.alpha, (slot + 1, *self.alpha.shape[1:]))
+        self.alpha = enlarged(self.alpha, (slot + 1, self.alpha.shape[1]))
         self.alpha_norms = enlarged(self.alpha_norms, (slot + 1,))
         self.append(indices, values, norm)
-        self.alpha[slot, :, : tau.shape[1]] = tau
-        self.alpha[slot, :, tau.shape[1] :] = 0
+        self.alpha[slot, : len(tau)] = tau
+        self.alpha[slot, len(tau) :] = 0
         self.update_norm(slot)
 
     def update_norm(self, slot: int) -> None:
         """Recompute the norm of coefficients that have changed."""
-        self.alpha_norms[slot] = squared_norm(self.alpha[slot, 0], 0.0)
+        self.alpha_norms[slot] = squared_norm(self.alpha[slot], 0.0)
 
     def remove(self, slot: int) -> None:
         """Remove a vector; the last one takes its slot."""
@@ -68,7 +68,7 @@ class Strategy:
     """True if the constant added to the kernel has separate coefficients, which no strategy changes."""
 
     def add(self, support: SupportVectors, x: Example, tau: NDArray[np.float64]) -> None:
-        """Add an example with its coefficients (planes, columns), and reduce the vectors to the budget."""
+        """Add an example with its coefficients, and reduce the vectors to the budget."""
         support.add(x.features, x.values, x.norm, tau)
 
     def arrays(self, n_vectors: int) -> dict[str, NDArray[Any]]:

@@ -1,1 +1,1 @@
-"""Feature models: linear models on features whose inner products are, or approximate, a kernel."""
+"""Feature models: linear models on features whose inner products approximate a kernel."""

@@ -1,4 +1,4 @@
-"""Nystroem features, Eq. (23) of docs/mathematics.md: coordinates of an example in the span of landmarks of a kernel.
+"""Nystroem features, Eq. (20) of docs/mathematics.md: coordinates of an example in the span of landmarks of a kernel.
 
 The landmarks are made orthonormal in turn: with the Cholesky factor L of their matrix of cosines (see
 `expansion._project`), R = inv(L), and c the cosines of x with the landmarks, the features are sqrt(K(x, x)) R c. So

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from manylabel_core._mercer import inner_product
 from manylabel_core.online.models.features._nystroem import MAX_LENGTH, admit, to_landmark_features
-from manylabel_core.online.models.features.model import FeatureMap
 from manylabel_core.online.models.points import KernelSettings, Points, check_rows, scratch
 from manylabel_core.rows import Rows
 from manylabel_core.storage import enlarged
@@ -19,7 +18,7 @@ NOVELTY = 0.01
 """Minimum squared distance of an example from the span of the landmarks, relative to its norm, to become a landmark."""
 
 
-class Landmarks(FeatureMap):
+class Landmarks:
     """Landmarks: the first `budget` examples that are not nearly in the span of earlier ones.
 
     At first, each example adds the direction that it needs, so the model learns like a kernel model without a budget.
@@ -35,22 +34,16 @@ class Landmarks(FeatureMap):
 
     @property
     def n_points(self) -> int:
-        return self._points.n_points
-
-    @property
-    def n_columns(self) -> int:
+        """Return the number of landmarks, and so of features."""
         return self._points.n_points
 
     @property
     def grows(self) -> bool:
-        """True if landmarks can be added."""
+        """True if an example can become a landmark; in that case, examples must be passed one by one."""
         return self.n_points < self._budget
 
-    def enlarge(self, n_features: int) -> None:
-        """Do nothing; memory grows with each landmark."""
-
     def learn(self, rows: Rows, n_features: int) -> NDArray[Any]:
-        """Return the features of rows; below the budget, of a single row, which may become a landmark first."""
+        """Return the features (n_samples, n_points) of rows; below the budget, of one row, which may become one."""
         rows, work = rows.without_zeros(), scratch(n_features)
         features, rest = self._transform(rows, work)
         if not self.grows or rest <= NOVELTY:
@@ -69,16 +62,18 @@ class Landmarks(FeatureMap):
         return float(admit(self._settings.shape, *self._points.parts, self._scales, self._R, work))
 
     def score(self, rows: Rows, n_features: int) -> NDArray[Any]:
+        """Return the features of rows, without changes."""
         return self._transform(rows.without_zeros(), scratch(n_features))[0]
 
     def _transform(self, rows: Rows, work: NDArray[np.float64]) -> tuple[NDArray[Any], float]:
         """Return the features of rows, and the squared distance of the last from the span of the landmarks."""
-        features = np.empty((len(rows.indptr) - 1, self.n_columns), dtype=self._settings.dtype)
+        features = np.empty((len(rows.indptr) - 1, self.n_points), dtype=self._settings.dtype)
         shape, parts = self._settings.shape, self._points.parts
         rest = to_landmark_features(shape, *parts, self._scales, self._R, work, *rows, features)
         return features, rest
 
-    def columns_after(self, n_samples: int) -> int:
+    def points_after(self, n_samples: int) -> int:
+        """Return the maximum number of landmarks after this many further examples."""
         return min(self.n_points + n_samples, self._budget)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -88,7 +83,7 @@ class Landmarks(FeatureMap):
 
     def nbytes_after(self, n_features: int, n_samples: int, n_values: int) -> int:
         """Return the maximum bytes of the landmarks and their factors."""
-        n = self.columns_after(n_samples)
+        n = self.points_after(n_samples)
         n_values = min(self._points.n_values + n_values, n * n_features)
         beside = 8 * (n + n * (n + 1) // 2)
         return 8 * (1 + n) + (4 + self._points.values.itemsize) * n_values + beside

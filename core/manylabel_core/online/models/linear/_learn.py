@@ -20,9 +20,7 @@ from manylabel_core.online.models.linear._sparse_table import (
     missing_room,
 )
 from manylabel_core.online.models.linear._table import (
-    accumulate,
     add_outer,
-    copy_rows,
     longest_row,
     padded,
     score_example,
@@ -39,7 +37,6 @@ from manylabel_core.online.updates._update import (
     KIND,
     MULTIPASS,
     PASSES,
-    PASSES_PER_LABEL,
     run_update,
 )
 
@@ -47,7 +44,6 @@ from manylabel_core.online.updates._update import (
 @compiled
 def learn_linear(  # type: ignore[no-untyped-def]
     table,
-    n_seen,
     feature_squares,
     constant,
     update,
@@ -66,13 +62,11 @@ def learn_linear(  # type: ignore[no-untyped-def]
     """Learn rows in order; write each one's scores before it was learnt. See `run_update` for `others`."""
     eta, damping = update[ETA], update[DELTA]
     width, longest = padded(table, scores.shape[1]), longest_row(indptr)
-    scored = np.empty((2, width), np.float64)
+    scored = np.empty(width, np.float64)
     rows, x, direction = np.empty(longest, np.int64), np.empty(longest, table.dtype), np.empty(longest, table.dtype)
     all_signs, all_tau = np.empty(width, np.int8), np.empty(width, table.dtype)
     parts = np.empty(longest if len(feature_squares) > 0 else 0)
     order, moves, work = np.empty(width, np.int32), np.empty(width, np.int32), np.empty((SCRATCH, width))
-    n_before = np.empty(len(n_seen), table.dtype)
-    before = np.empty((longest if len(n_seen) > 0 else 0, width), table.dtype)
     adaptive = damping > 0.0
     by_passes = adaptive and int(update[KIND]) == MULTIPASS
     implicit = adaptive and not by_passes
@@ -89,34 +83,26 @@ def learn_linear(  # type: ignore[no-untyped-def]
         weight, n_columns = weight_of(weights, i), 1 + n_labels[i]
         scores[i, n_columns:] = 0.0  # columns of labels that do not exist yet stay untouched
         features, given, signs = indices[row], values[row], all_signs[:n_columns]
-        score_example(table, n_seen, constant, features, given, scored, scores[i, :n_columns])
+        score_example(table, constant, features, given, scored, scores[i, :n_columns])
         set_signs(listed[truth], listed_signs[truth], complete[i], signs)
         size, tau = set_example(constant, features, given, rows, x), all_tau[: padded(table, n_columns)]
         tau[n_columns:] = 0.0
-        here, own_x, present = rows[:size], x[:size], scored[0, :n_columns]
-        for column in range(min(n_columns, len(n_seen))):
-            n_before[column] = n_seen[column]
+        here, own_x, present = rows[:size], x[:size], scored[:n_columns]
         if adaptive:
-            copy_rows(table, here, before)
             model = table, here, own_x, eta, delta
             if others is not None and by_passes:
-                limit = pass_limit(int(update[PASSES]), update[PASSES_PER_LABEL], n_labels[i])
+                limit = pass_limit(int(update[PASSES]), n_labels[i])
                 adaptive_multipass_update(*model, weight, limit, present, signs, passing)
             if implicit:
                 adaptive_implicit_update(*model, weight, present, signs, (rates, sums, order, work))
-            accumulate(table, here, n_columns, n_before, before)
         else:
             k = _set_direction(feature_squares, constant, given, here, own_x, direction, parts)
             steps = work[STEPS, :n_columns]
             if run_update(update, others, weight, n_labels[i], k, present, signs, steps, order, moves, work):
                 for column in range(n_columns):
                     tau[column] = steps[column]
-                copy_rows(table, here, before)
                 add_outer(table, here, direction, tau)
-                accumulate(table, here, n_columns, n_before, before)
                 _add_squares(feature_squares, here, own_x, weight)
-        for column in range(min(n_columns, len(n_seen))):
-            n_seen[column] += 1
 
 
 @compiled
@@ -138,7 +124,7 @@ def learn_sparse(  # type: ignore[no-untyped-def]
     weights,
     scores,
 ):
-    """Learn rows as `learn_linear`, to the bit, with a sparse table; there are neither metrics of weights nor means.
+    """Learn rows as `learn_linear`, to the bit, with a sparse table, without metrics of weights.
 
     Begins with row `first`. Returns the first row that was not learnt, and the room that the pool may lack for it; then
     nothing of this row has been learnt. `intercept`, of shape (1, 1, width), is row 0 of a dense table.

@@ -1,31 +1,13 @@
-"""Linear models: their table of weights, the scores, and running means.
+"""Linear models: their table of weights, and the scores.
 
 Weights are stored by feature, in `table[1 + feature, 0, column]`, so an example reads one contiguous run of weights for
 each of its values. Row 0 is the intercept, the weights of a constant feature, or 0 without one. Column 0 is the
-threshold. Further numbers of each weight are in further planes, `table[1 + feature, plane, column]`. With means, the
-last plane is the accumulator of the weights.
-
-The accumulator U gives the running mean of a weight W without an update of every weight in every example (lazy
-averaging; Daume, 2006). With t the number of examples since the label of the column appeared, the mean of W after each
-of them is W - U / t. A change D of the weight after a examples adds a D to U. So the mean of a column covers the
-examples since its label appeared; earlier zeros would only shrink the scores of a new label.
-
-In float32, let R be the largest distance of the weight from its mean so far. U is at most t R, and each of n changes
-rounds U by at most 2^-24 of it. So the mean is wrong by at most about 2^-24 n R, and typically by 2^-24 sqrt(n) R: 6e-5
-R after a million changes. D is the change of the stored weight, so the mean includes the rounding of the weight.
+threshold. Further numbers of each weight are in further planes, `table[1 + feature, plane, column]`.
 
 Nothing can overflow. Gradient passes of FALT or SALT move a weight by at most MAX_PASSES x 2^20 (the largest eta) x
 MAX_EXAMPLE_WEIGHT x MAX_MAGNITUDE, about 1e29, and an implicit update of FALT with 2^20 labels by 1e30. A sum in
 float32 ignores steps 2^25 times smaller than the sum, so weights stay below 1e37 and 1e38. Weights with a metric of
-their own, and accumulators, are clipped (see `_adaptive_implicit`, and `MAX_ACCUMULATOR`). Scores, in float64, are far
-below infinity.
-
-References
-----------
-H. Daume III: Practical structured learning techniques for natural language processing, PhD thesis, University of
-Southern California, 2006, section 2.1.1 (averaging).
-
-See Eq. (11) of docs/mathematics.md.
+their own are clipped (see `_adaptive_implicit`). Scores, in float64, are far below infinity.
 """
 
 import numpy as np
@@ -36,20 +18,17 @@ from manylabel_core.compiled import compiled
 PADDING = 8
 """Divisor of the number of columns; columns without a label hold zeros."""
 
-MAX_ACCUMULATOR = 1e38
-"""Bound of accumulators, for float32; the mean is wrong if a weight exceeds this bound divided by the examples seen."""
-
 WEIGHTS = np.int64(0)
 """The plane of the weights: not a literal, for which numba would compile `score_plane` once more."""
 
 
 @compiled
-def score_linear(table, n_seen, constant, indptr, indices, values, scores):  # type: ignore[no-untyped-def]
+def score_linear(table, constant, indptr, indices, values, scores):  # type: ignore[no-untyped-def]
     """Write the scores (n_samples, 1 + n_labels) of rows to predict by; features without weights count as 0."""
-    scored = np.empty((2, padded(table, scores.shape[1])), np.float64)
+    scored = np.empty(padded(table, scores.shape[1]), np.float64)
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
-        score_example(table, n_seen, constant, indices[row], values[row], scored, scores[i])
+        score_example(table, constant, indices[row], values[row], scored, scores[i])
 
 
 @compiled
@@ -61,17 +40,12 @@ def padded(table, n_columns):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def score_example(table, n_seen, constant, features, values, scored, scores):  # type: ignore[no-untyped-def]
-    """Write the predicting and the current scores of one example."""
-    wide = slice(0, padded(table, len(scores)))
-    present, accumulated = scored[0, wide], scored[1, wide]
+def score_example(table, constant, features, values, scored, scores):  # type: ignore[no-untyped-def]
+    """Write the scores of one example; `scored` is scratch, which holds them too."""
+    present = scored[: padded(table, len(scores))]
     score_plane(table, WEIGHTS, constant, features, values, present)
     for column in range(len(scores)):
         scores[column] = present[column]
-    if len(n_seen) > 0:
-        score_plane(table, table.shape[1] - 1, constant, features, values, accumulated)
-        for column in range(len(scores)):
-            scores[column] -= accumulated[column] / max(n_seen[column], 1)
 
 
 @compiled
@@ -124,29 +98,6 @@ def add_outer(table, rows, direction, tau):  # type: ignore[no-untyped-def]
         weights, value = table[rows[p], 0], direction[p]
         for column in range(len(tau)):
             weights[column] += value * tau[column]
-
-
-@compiled
-def copy_rows(table, rows, before):  # type: ignore[no-untyped-def]
-    """Copy the weights of some rows to compute their change; `before` is empty without averaging."""
-    for p in range(min(len(rows), len(before))):
-        row = rows[p]
-        for column in range(before.shape[1]):
-            before[p, column] = table[row, 0, column]
-
-
-@compiled
-def accumulate(table, rows, n_columns, n_before, before):  # type: ignore[no-untyped-def]
-    """Add the change of some rows' weights since `before`, times the examples that each column had seen, to their
-    accumulators.
-    """
-    most, accumulator = table.dtype.type(MAX_ACCUMULATOR), table.shape[1] - 1
-    for p in range(min(len(rows), len(before))):
-        row = rows[p]
-        for column in range(n_columns):
-            change = table[row, 0, column] - before[p, column]
-            accumulated = table[row, accumulator, column] + n_before[column] * change
-            table[row, accumulator, column] = min(max(accumulated, -most), most)
 
 
 @compiled

@@ -22,7 +22,7 @@ MAX_EVIDENCE = 1e300
 class VectorBlocks(Part):
     """Weights of vectors, next to those of a linear model, and the gain of each block; see `_blocks`.
 
-    `words` has a step size for every feature, and neither a metric for each weight nor means. Its table is dense from
+    `words` has a step size for every feature, and no metric for each weight. Its table is dense from
     now on.
     """
 

@@ -26,7 +26,7 @@ class VectorGains(Part):
 
     def __init__(self, dtype: str) -> None:
         super().__init__()
-        self._words = LinearModel(Update(IMPLICIT, ETA), CONSTANT, False, dtype, by_feature=True, can_be_sparse=False)
+        self._words = LinearModel(Update(IMPLICIT, ETA), CONSTANT, dtype, by_feature=True, can_be_sparse=False)
         self._blocks = VectorBlocks(self._words, dtype)
         self._itemsize = np.dtype(dtype).itemsize
 

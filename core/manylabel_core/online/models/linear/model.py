@@ -14,7 +14,7 @@ from manylabel_core.online.models.linear._adaptive_implicit import SQUARES
 from manylabel_core.online.models.linear._learn import learn_linear, learn_sparse, score_sparse
 from manylabel_core.online.models.linear._table import score_linear
 from manylabel_core.online.models.linear.weight_table import WeightTable
-from manylabel_core.online.models.model import N_SEEN, Model
+from manylabel_core.online.models.model import Model
 from manylabel_core.online.updates._update import ANY, IMPLICIT, PASSIVE_AGGRESSIVE, Update
 from manylabel_core.part import Array
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE, Rows, Targets
@@ -33,16 +33,12 @@ _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"squares": (0.0, 
 class LinearModel(Model):
     """Linear model with a weight, and further numbers in separate planes, per feature and column; see `_table`.
 
-    With `average` the last plane is the accumulator of the weights, and every column counts its examples.
-
     Parameters
     ----------
     update : Update
         With a `delta` above 0, every weight has a separate metric, in the plane "squares".
     constant : float
         The constant feature; 0 for none.
-    average : bool
-        Whether predictions use the means of the weights.
     by_feature : bool
         Whether every feature has a separate step size.
     can_be_sparse : bool
@@ -55,21 +51,19 @@ class LinearModel(Model):
         self,
         update: Update,
         constant: float,
-        average: bool,
         dtype: str,
         by_feature: bool = False,
         can_be_sparse: bool = True,
     ) -> None:
         self.set_update(update)
-        self._constant, self._average, self._by_feature = constant, average, by_feature
+        self._constant, self._by_feature = constant, by_feature
         metric = ("squares",) if update.delta > 0.0 else ()
         self.dtype = dtype
-        self._planes = (_WEIGHTS, *metric, *(("accumulator",) if average else ()))
+        self._planes = (_WEIGHTS, *metric)
         self._table = WeightTable(dtype, len(self._planes), can_be_sparse)
-        self._n_seen, self._feature_squares = np.zeros(0, dtype=np.int64), np.zeros(0)
-        seen = {"n_seen": N_SEEN} if average else {}
+        self._feature_squares = np.zeros(0)
         squares = {"feature_squares": Array(("rows",), ((0.0, MAX_FEATURE_SQUARES),))} if by_feature else {}
-        super().__init__({**seen, **squares})
+        super().__init__(squares)
 
     def set_update(self, update: Update) -> None:
         """Use this update for the next examples; its kind, and whether it has a `delta`, never change."""
@@ -101,8 +95,8 @@ class LinearModel(Model):
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
         dense, sparse = self._table.both
         if sparse is None:
-            model = dense, self._n_seen, self._feature_squares
-            learn_linear(*model, self._constant, self._update, self._others, *rows, *targets, scores)
+            model = dense, self._feature_squares, self._constant, self._update
+            learn_linear(*model, self._others, *rows, *targets, scores)
             return
         first, settings = 0, (self._feature_squares, self._constant, self._update)
         while first < len(scores):
@@ -112,24 +106,20 @@ class LinearModel(Model):
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
         dense, sparse = self._table.both
         if sparse is None:
-            score_linear(dense, self._n_seen, self._constant, *rows, scores)
+            score_linear(dense, self._constant, *rows, scores)
         else:
             score_sparse(sparse.parts, dense, self._constant, *rows, scores)
 
     def scorer(self, features: NDArray[np.int32], label: int) -> Scorer:
-        """Return the weights of a label minus those of the threshold, or their means with averaging."""
+        """Return the weights of a label minus those of the threshold."""
         columns = [0, 1 + label]
         weights = np.column_stack([self._table.column(features, column) for column in columns])
-        if self._average:
-            rows = np.concatenate([[0], 1 + features])
-            weights -= self._table.dense[rows[:, np.newaxis], -1, columns] / np.maximum(self._n_seen[columns], 1)
         margin = weights[:, 1] - weights[:, 0]
         return Scorer(margin[1:], float(self._constant * margin[0]))
 
     def forget(self, label: int) -> None:
         """Reset the column of a label."""
         self._table.clear(1 + label)
-        self._n_seen[1 + label : 2 + label] = 0
 
     def reset_step_sizes(self, label: int | None) -> None:
         """Reset the sums of squares. The sums of features are shared by all labels and are not reset with a single
@@ -141,7 +131,7 @@ class LinearModel(Model):
             self._feature_squares[:] = 0.0
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
-        """Return the planes, counts and squares."""
+        """Return the planes and squares."""
         live = self._table.dense[: 1 + n_features, :, : 1 + n_labels]
         planes = {name: live[:, plane] for plane, name in enumerate(self._planes) if plane}
         weights = self._table.arrays(_WEIGHTS, n_features, n_labels)
