@@ -6,7 +6,6 @@ from pydantic import Field
 
 from manylabel_service.api.schemas.base import At, ResponseModel
 from manylabel_service.api.web.problems import ProblemDocument
-from manylabel_service.storage import Durability
 
 
 class FeaturePart(ResponseModel):
@@ -120,8 +119,6 @@ class UpdateResponse(At):
 
     updates: int
     """Number of examples that the model has learnt in total."""
-    durability: Durability
-    """Failures that the update survives: `log` a kill of the server, `fsync` also a loss of power."""
 
 
 class PredictUpdateResponse(Prediction, UpdateResponse):

@@ -10,7 +10,6 @@ from manylabel_service.api.schemas.learning import Learning
 from manylabel_service.api.web.problems import Compiling
 from manylabel_service.online.spec.limits import ModelLimits
 from manylabel_service.online.spec.text import Text
-from manylabel_service.storage import Durability
 
 _Measured = create_model(
     "BaselineMeasures",
@@ -391,7 +390,6 @@ class _Spec(ResponseModel):
     """Limits as requested at creation."""
     sources: SourcesOfModel
     """Factors of the weights of examples, by the source of their labels."""
-    durability: Durability
 
 
 class GroupOfLabels(ResponseModel):
