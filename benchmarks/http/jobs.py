@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
     )
     with servers.sqlite() as store, servers.manylabel(args.port, [*store, *flags], servers.CORES):
         examples = bodies()
-        create(args.port, "m", "log", examples[0])
+        create(args.port, "m", examples[0])
         jobs = _begin(args.port)
         requests = [post("/v1/models/m/predict", body) for body in examples]
         for n_connections in args.connections:

@@ -48,8 +48,8 @@ def run(args: argparse.Namespace) -> None:
         admin = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
         ports = (args.port, args.port + 1)
         bare, keyed = (stack.enter_context(servers.manylabel(*each)) for each in zip(ports, flags, strict=True))
-        create(bare.port, "m", "log", examples[0])
-        create(keyed.port, "m", "log", examples[0], key=admin)
+        create(bare.port, "m", examples[0])
+        create(keyed.port, "m", examples[0], key=admin)
         shown = {"without keys": (bare, ""), **_keys(keyed, admin)}
         for n_connections in args.connections:
             _print(n_connections, _measure(shown, examples, n_connections, args.requests, args.repeats))

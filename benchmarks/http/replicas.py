@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
         ports = [args.port + i for i in range(2)]
         for port, core in zip(ports, cores, strict=True):
             stack.enter_context(servers.manylabel(port, flags, [core]))
-        create(ports[0], "m", "log", bodies()[0])
+        create(ports[0], "m", bodies()[0])
         clients = [stack.enter_context(_client_at(core)) for core in cores]
         for updates_per_second in (0, UPDATES_PER_SECOND):
             with _updates(ports[0], updates_per_second):

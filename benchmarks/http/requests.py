@@ -40,15 +40,16 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _on_sqlite(stack: ExitStack, port: int, body: bytes) -> Endpoints:
-    flags = stack.enter_context(servers.sqlite())
-    stack.enter_context(servers.manylabel(port, flags))
-    for durability in ("log", "fsync"):
-        create(port, durability, durability, body)
-    updates = {f"update ({d})": (port, f"/v1/models/{d}/update") for d in ("log", "fsync")}
+    """Start a server for each durability."""
+    ports = {"log": port, "fsync": port + 1}
+    for durability, at in ports.items():
+        flags = stack.enter_context(servers.sqlite())
+        stack.enter_context(servers.manylabel(at, [*flags, "--durability", durability]))
+        create(at, "m", body)
     return {
-        "predict": (port, "/v1/models/log/predict"),
-        **updates,
-        "predict-update (log)": (port, "/v1/models/log/predict-update"),
+        "predict": (port, "/v1/models/m/predict"),
+        **{f"update ({durability})": (at, "/v1/models/m/update") for durability, at in ports.items()},
+        "predict-update (log)": (port, "/v1/models/m/predict-update"),
     }
 
 
@@ -58,7 +59,7 @@ def _on_redis(stack: ExitStack, port: int, body: bytes) -> Endpoints:
     for policy, at in ports.items():
         flags = stack.enter_context(servers.redis(at + 10, policy))
         stack.enter_context(servers.manylabel(at, flags))
-        create(at, "m", "log", body)
+        create(at, "m", body)
     return {
         "predict": (ports["everysec"], "/v1/models/m/predict"),
         **{f"update ({policy})": (at, "/v1/models/m/update") for policy, at in ports.items()},
@@ -77,9 +78,9 @@ def bodies(n_bodies: int = 64) -> list[bytes]:
     return made
 
 
-def create(port: int, name: str, durability: str, body: bytes, key: str = "") -> None:
+def create(port: int, name: str, body: bytes, key: str = "") -> None:
     """Create a model that knows every label before the measurement."""
-    spec = {"name": name, "algorithm": "falt", "scaling": "unit", "durability": durability}
+    spec = {"name": name, "algorithm": "falt", "scaling": "unit"}
     servers.post(port, "/v1/models", json.dumps(spec).encode(), key)
     all_labels = json.dumps({"x": json.loads(body)["x"], "y": [f"Class{i + 1}" for i in range(N_LABELS)]}).encode()
     servers.post(port, f"/v1/models/{name}/update", all_labels, key)

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
         running = {}
         for offset, (name, flags) in enumerate(_stores(stack, args).items()):
             running[name] = stack.enter_context(servers.manylabel(args.port + offset, flags))
-            spec = {"name": "m", "algorithm": "falt", "scaling": "unit", "durability": "log"}
+            spec = {"name": "m", "algorithm": "falt", "scaling": "unit"}
             servers.post(args.port + offset, "/v1/models", json.dumps(spec).encode())
         rates: dict[str, list[tuple[float, float]]] = {}
         for repeat in range(args.repeats + 1):

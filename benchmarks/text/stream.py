@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> None:
     rates = []
     with servers.sqlite() as store, servers.manylabel(args.port, store) as server:
         for repeat in range(args.repeats):
-            spec = {"name": f"m{repeat}", "algorithm": "falt", "text": {"fields": FIELDS}, "durability": "log"}
+            spec = {"name": f"m{repeat}", "algorithm": "falt", "text": {"fields": FIELDS}}
             servers.post(args.port, "/v1/models", json.dumps(spec).encode())
             rates.append(measure(server, lines, len(lines), str(spec["name"])))
     per_second = [rate for rate, _ in rates[1:] or rates]  # the first is a warm-up

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
         for repeat in range(args.repeats + 1):
             for number, (kind, lines) in enumerate(kinds.items()):
                 name = f"m{repeat}-{number}"
-                spec = {"name": name, "algorithm": "falt", "text": {"fields": FIELDS}, "durability": "log"}
+                spec = {"name": name, "algorithm": "falt", "text": {"fields": FIELDS}}
                 servers.post(args.port, "/v1/models", json.dumps(spec).encode())
                 _, microseconds = measure(server, lines, len(lines), name)
                 servers.post(args.port, f"/v1/models/{name}", b"", method="DELETE")

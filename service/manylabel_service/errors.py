@@ -477,19 +477,6 @@ class NotCalibrated(ServiceError, kind="invalid", code="invalid_request"):
     name: str
 
 
-class DurabilityUnavailable(ServiceError, kind="invalid", code="invalid_request"):
-    """A durability that the store does not support."""
-
-    message = "this server's store does not support the durability {self.durability!r}, only {self.choices}"
-    durability: str
-    available: Collection[str]
-
-    @property
-    def choices(self) -> str:
-        """The names of the supported durabilities."""
-        return ", ".join(sorted(self.available))
-
-
 class KeyInFlight(
     ServiceError, kind="conflict", code="idempotency_in_flight", title="Request with this idempotency key in flight"
 ):

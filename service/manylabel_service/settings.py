@@ -172,8 +172,7 @@ class Settings(BaseSettings):
     """Directory of the embedded store; created if it does not exist."""
 
     durability: Durability = "log"
-    """Durability of an acknowledged update: log survives a crash of the server, fsync also a loss of power. A model may
-    override it."""
+    """Durability of an acknowledged update: log survives a crash of the server, fsync also a loss of power."""
 
     snapshot_every_updates: PositiveInt = 50_000
     """Number of examples learnt since the last snapshot of a model that triggers the next one."""

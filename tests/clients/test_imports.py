@@ -18,7 +18,7 @@ import httpx2
 import manylabel_clients as ml
 
 def respond(request):
-    return httpx2.Response(200, json={"position": "1", "updates": 1, "durability": "log"})
+    return httpx2.Response(200, json={"position": "1", "updates": 1})
 
 with ml.Client(transport=httpx2.MockTransport(respond)) as client:
     client.model("m").update({"a": 1}, ["b"])

@@ -61,7 +61,7 @@ def _models() -> tuple[State, ...]:
     states = []
     for spec in SPECS:
         online = OnlineModel(ModelSpec.model_validate({"name": "m", **spec}))
-        ApplyBatch(online, [LogEntry(str(at), Update(EXAMPLES, "log")) for at in range(1, 4)]).step(max_examples=10)
+        ApplyBatch(online, [LogEntry(str(at), Update(EXAMPLES)) for at in range(1, 4)]).step(max_examples=10)
         states.append(State.from_bytes(online.to_bytes()))
     return tuple(states)
 

@@ -151,7 +151,7 @@ LABEL_CONFIG = b"""<View><Text name="t" value="$text"/><Header value="What?"/>
 
 
 def _entries() -> Sequence[bytes]:
-    return [encode(Update(EXAMPLES, "log")), encode(Rollback("7", "log"))]
+    return [encode(Update(EXAMPLES)), encode(Rollback("7"))]
 
 
 def _archive(data: bytes) -> object:

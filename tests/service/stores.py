@@ -15,7 +15,7 @@ import pytest
 from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.errors import StorageUnavailable
-from manylabel_service.storage import START, Address, Entry, ModelMeta, SQLiteStore, Store
+from manylabel_service.storage import START, Address, Durability, Entry, ModelMeta, SQLiteStore, Store
 from manylabel_service.storage.redis import RedisStore
 
 
@@ -117,9 +117,11 @@ def payloads_of(entries: list[Entry]) -> list[bytes]:
 
 
 @contextlib.asynccontextmanager
-async def opened_redis(url: str, timeout_seconds: float = DEADLINE_SECONDS) -> AsyncIterator[RedisStore]:
+async def opened_redis(
+    url: str, timeout_seconds: float = DEADLINE_SECONDS, durability: Durability = "log"
+) -> AsyncIterator[RedisStore]:
     """An open store on Redis."""
-    store = RedisStore(Address.parse(url), timeout_seconds)
+    store = RedisStore(Address.parse(url), timeout_seconds, durability)
     await store.open()
     try:
         yield store

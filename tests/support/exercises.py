@@ -83,8 +83,8 @@ def kernel() -> None:
 def groups() -> None:
     """Groups and parents of labels."""
     model = _model(algorithm="falt")
-    regroup = Regroup((Group("group", ("c", "d"), "one"),), {"c": "e", "d": "e"}, "log")
-    update = Update((Example(named(a=1), Labels.all_of(["c"])),), "log")
+    regroup = Regroup((Group("group", ("c", "d"), "one"),), {"c": "e", "d": "e"})
+    update = Update((Example(named(a=1), Labels.all_of(["c"])),))
     ApplyBatch(model, [LogEntry("1", regroup), LogEntry("2", update)]).step(max_examples=2)
     ask(restored(model), update.examples[0].x)
 
@@ -94,12 +94,10 @@ def promise() -> None:
     model = _model(algorithm="falt")
     model.set_promise(Target(0.9))
     example = Example(named(a=1), Labels.all_of(["c"]))
-    both = Update((example, example), "log", want_predictions=True)
+    both = Update((example, example), want_predictions=True)
     ApplyBatch(model, [LogEntry("1", both)]).step(max_examples=2)
     (predicted,) = model.predict([example.x])
-    late = Update(
-        (example,), "log", prediction_ids=(_ID,), served=(predicted.margins,), decisions=(predicted.decision,)
-    )
+    late = Update((example,), prediction_ids=(_ID,), served=(predicted.margins,), decisions=(predicted.decision,))
     ApplyBatch(model, [LogEntry("2", late)]).step(max_examples=1)
     ask(restored(model), example.x)
     for each in (_model(algorithm="falt"), model):
@@ -122,8 +120,8 @@ def sparse() -> None:
         indices = 1 + np.arange(n_features, dtype=np.int32)  # a gap before the first, so that they are not the columns
         x = Features(None, indices, np.ones(n_features, dtype=np.float32))
         signs = np.array([1, -1], dtype=np.int8)
-        update = Update((Example(x, Labels(("1", "2"), signs, complete=False)),), "log")
-        ApplyBatch(model, [LogEntry("1", update), LogEntry("2", Relabel("1", "new", "log"))]).step(max_examples=1)
+        update = Update((Example(x, Labels(("1", "2"), signs, complete=False)),))
+        ApplyBatch(model, [LogEntry("1", update), LogEntry("2", Relabel("1", "new"))]).step(max_examples=1)
         ask(restored(model), x)
         restored(model).learner.pipeline.model.forget(0)
 
@@ -182,10 +180,10 @@ def learn(**spec: Any) -> None:
         Example(named(a=-2, b=1), Labels(("c", "d"), np.array([-1, 1], dtype=np.int8), complete=False)),
         Example(named(b=-1), Labels.all_of(["d"])),
     )
-    update = Update(examples, "log", want_predictions=True, want_probabilities=model.learner.calibrate)
+    update = Update(examples, want_predictions=True, want_probabilities=model.learner.calibrate)
     parts = [Labels((label,), np.array([1], dtype=np.int8), complete=False) for label in "cd"]
-    late = [Update((Example(examples[0].x, y),), "log", prediction_ids=(_ID,), served=(np.zeros(1),)) for y in parts]
-    title = Describe({"c": {"title": "title"}}, "log")
+    late = [Update((Example(examples[0].x, y),), prediction_ids=(_ID,), served=(np.zeros(1),)) for y in parts]
+    title = Describe({"c": {"title": "title"}})
     changes: list[Change] = [update, title, update, *late]
     batch = ApplyBatch(model, [LogEntry(str(at), change) for at, change in enumerate(changes, 1)])
     while batch.step(max_examples=2 * len(examples) + len(late)):
@@ -201,7 +199,7 @@ def fill_budget(**spec: Any) -> None:
     model = _model(**spec)
     labels = [Labels.all_of([label]) for label in "cd"]
     examples = tuple(Example(named(a=at % 7, b=at % 5), labels[at % 2]) for at in range(60))
-    ApplyBatch(model, [LogEntry("1", Update(examples, "log"))]).step(max_examples=len(examples))
+    ApplyBatch(model, [LogEntry("1", Update(examples))]).step(max_examples=len(examples))
 
 
 def learn_numbered(**spec: Any) -> None:
@@ -209,7 +207,7 @@ def learn_numbered(**spec: Any) -> None:
     for indices in (np.array([3, 9], dtype=np.int32), None):
         x = Features(None, indices, np.ones(2, dtype=np.float32))
         example, model = Example(x, Labels.all_of(["c"])), _model(**spec)
-        update = Update((example, example), "log", want_predictions=True)
+        update = Update((example, example), want_predictions=True)
         ApplyBatch(model, [LogEntry("1", update)]).step(max_examples=2)
         ask(restored(model), x)
 
@@ -218,8 +216,8 @@ def learn_vectors(algorithm: str) -> None:
     """Let a model learn vectors of several fields, and predict."""
     model = _model(algorithm=algorithm)
     x = named(a=1)._replace(vectors={"v": np.ones(2, dtype=np.float32), "w": np.ones(1, dtype=np.float32)})
-    update = Update(tuple(Example(x, Labels.all_of([label])) for label in "cdc"), "log")
-    later = Update((Example(x._replace(vectors={"u": np.ones(3, dtype=np.float32)}), Labels.all_of(["e"])),), "log")
+    update = Update(tuple(Example(x, Labels.all_of([label])) for label in "cdc"))
+    later = Update((Example(x._replace(vectors={"u": np.ones(3, dtype=np.float32)}), Labels.all_of(["e"])),))
     batch = ApplyBatch(model, [LogEntry(str(at), each) for at, each in enumerate((update, later, update), 1)])
     while batch.step(max_examples=3):
         pass

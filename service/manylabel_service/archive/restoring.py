@@ -31,7 +31,6 @@ from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.datasets.dataset_store import KIND as DATASETS
 from manylabel_service.errors import (
     BeforeHistory,
-    DurabilityUnavailable,
     ModelExists,
     PositionNotFound,
     ServiceError,
@@ -56,7 +55,7 @@ from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.spec.follow import as_of, follow_of, moved
 from manylabel_service.online.spec.release import LOWEST
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.spec.trained import is_trained, read_spec
+from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.successor.rewriter import Rewriter, Selection
 from manylabel_service.online.updates.past_states import PastStates
@@ -430,9 +429,6 @@ class _Restoring:
 
     async def _created(self, archived: ArchivedLog, state: OnlineModel | None, position: str, at: str) -> ModelMeta:
         record = archived.record
-        durability = read_spec(record.spec).durability
-        if durability is not None and durability not in self._store.logs.durabilities:
-            raise DurabilityUnavailable(durability, self._store.logs.durabilities)
         spec = as_of(record.spec, position)
         if state is None:
             return await self._store.models.create(record.name, spec)

@@ -106,7 +106,6 @@ class Listing:
         return {
             **spec.described(),
             **({} if follow is None else {"follow": follow.to_json()}),
-            "durability": spec.durability or self._settings.durability,
             "loaded": False,
         }
 

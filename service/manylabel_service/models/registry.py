@@ -11,7 +11,6 @@ import structlog
 
 from manylabel_service.errors import (
     DocumentDamaged,
-    DurabilityUnavailable,
     IncompatibleRelease,
     ModelDamaged,
     ModelExists,
@@ -390,12 +389,9 @@ class Registry:
         """Create a model that is ready to learn, optionally with an initial state.
 
         A model that follows another may still be catching up when it is returned. Raises NotReady, NotCompiled,
-        ModelExists, LimitExceeded, DurabilityUnavailable or StorageError.
+        ModelExists, LimitExceeded or StorageError.
         """
         self.require_ready()
-        durability = spec.durability or self._settings.durability
-        if durability not in self._store.logs.durabilities:
-            raise DurabilityUnavailable(durability, self._store.logs.durabilities)
         tiers = tiers_of_spec(spec) if state is None else (*tiers_of_spec(spec), *tiers_of_model(state))
         await self.kernels.gate.wait(tiers, on_disk=True)
         check_size(spec, state, self._settings)

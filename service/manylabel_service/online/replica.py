@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from manylabel_core.promise import Decision
 from manylabel_core.records import RecordEncoder
 from manylabel_service.errors import (
-    DurabilityUnavailable,
     InvalidExample,
     KeyReused,
     LimitExceeded,
@@ -91,7 +90,7 @@ class Replica(HostedModel):
     prediction_store : stored predictions that wait for their labels.
     """
 
-    _answered = (DurabilityUnavailable, LogTrimmed, LogLost)
+    _answered = (LogTrimmed, LogLost)
 
     def __init__(self, record: ModelMeta, host: Host) -> None:
         settings, store = host.settings, host.store
@@ -99,7 +98,6 @@ class Replica(HostedModel):
         self.spec = read_spec(record.spec)
         self.follow = follow_of(record.spec)
         self._caught_up = asyncio.Event()
-        self.durability = self.spec.durability or settings.durability
         text = None if self.spec.text is None else self.spec.text.settings()
         self._records = RecordEncoder(text, settings.record_limits)
         self._fields: ModelFields | None = None
@@ -111,7 +109,6 @@ class Replica(HostedModel):
         self._applier = Applier(
             record,
             OnlineModel(self.spec),
-            self.durability,
             host,
             self.queue,
             self.snapshot_reader,
@@ -163,7 +160,6 @@ class Replica(HostedModel):
         return {
             **spec.described(),
             **({} if self.follow is None else {"follow": self.follow.to_json()}),
-            "durability": self.durability,
             "position": model.position,
             "updates": model.updates,
             "labels": len(model.labels),
@@ -507,7 +503,6 @@ class Replica(HostedModel):
         ids = None if prediction_ids is None else tuple(prediction_ids)
         update = Update(
             tuple(examples),
-            self.durability,
             key,
             want_predictions,
             ids,
@@ -520,7 +515,7 @@ class Replica(HostedModel):
         with self._keys.hold(key):
             result, refused = await self._learn(update, refuse_each, deadline)
         if result is None:
-            return UpdateResult(self.position, self.model.updates, self.durability, (), replayed=False, refused=refused)
+            return UpdateResult(self.position, self.model.updates, (), replayed=False, refused=refused)
         answer = self._answer(result)
         return answer._replace(refused=refused) if refused else answer
 
@@ -543,7 +538,7 @@ class Replica(HostedModel):
         if (earlier := await self.replayed(key)) is not None:
             return earlier
         with self._keys.hold(key):
-            rollback = Rollback(await self._kept_state(to), self.durability, key)
+            rollback = Rollback(await self._kept_state(to), key)
             self.check_changeable()
             outcome = await self._appended(rollback)
         self.snapshot_soon()
@@ -679,7 +674,6 @@ class Replica(HostedModel):
         return UpdateResult(
             answer.position,
             answer.updates,
-            answer.durability,
             predictions,
             replayed,
             answer.skipped,

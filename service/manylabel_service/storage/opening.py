@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from manylabel_service.backoff import pauses
 from manylabel_service.errors import StorageUnavailable
 from manylabel_service.storage.address import EMBEDDED, Address, is_redis
+from manylabel_service.storage.protocol import Durability
 from manylabel_service.storage.sqlite import SQLiteStore
 from manylabel_service.storage.store import Store
 
@@ -24,6 +25,8 @@ class StoreSettings(Protocol):
     def store(self) -> str: ...
     @property
     def data_dir(self) -> Path: ...
+    @property
+    def durability(self) -> Durability: ...
     @property
     def redis_password(self) -> SecretStr | None: ...
     @property
@@ -45,13 +48,13 @@ def open_store(settings: StoreSettings) -> Store:
         If the settings name no store.
     """
     if settings.store == EMBEDDED:
-        return SQLiteStore(settings.data_dir)
+        return SQLiteStore(settings.data_dir, durability=settings.durability)
     if not is_redis(settings.store):
         raise ValueError(f"unknown store {settings.store.partition('://')[0]!r}; use sqlite or redis")
     # Imported only if needed: the client library takes 0.1 s to import.
     from manylabel_service.storage.redis import RedisStore
 
-    return RedisStore(redis_address(settings), settings.redis_timeout_seconds)
+    return RedisStore(redis_address(settings), settings.redis_timeout_seconds, settings.durability)
 
 
 async def open_when_available(

@@ -163,34 +163,25 @@ class Document(NamedTuple):
 
 
 class Logs(Protocol):
-    """Logs of all models.
-
-    Attributes
-    ----------
-    durabilities : supported durabilities of appends; known once the store is open.
-    """
-
-    durabilities: frozenset[Durability]
+    """Logs of all models."""
 
     async def check(self, record: ModelMeta) -> None:
         """Raise `ModelGone` if the log of a model has been deleted, `ModelDamaged` if it is known to be damaged."""
         ...
 
-    async def append(
-        self, record: ModelMeta, payloads: Sequence[bytes], after: str, durability: Durability
-    ) -> list[Entry]:
+    async def append(self, record: ModelMeta, payloads: Sequence[bytes], after: str) -> list[Entry]:
         """Append entries to the log, and catch up with it.
 
         Returns every entry after the position `after`, in log order: first those that other processes have added, then
         the new ones, one per payload, consecutive and in the same order. A caller that applies the result in order, and
-        passes its last position as the next `after`, sees the whole log.
+        passes its last position as the next `after`, sees the whole log. The new entries have at least the durability
+        with which the store was opened.
 
         Parameters
         ----------
         record : the model.
         payloads : at least one; all are added or none.
         after : position up to which the caller knows the log.
-        durability : durability of the entries when this returns; a store may guarantee more.
 
         Raises
         ------
@@ -200,10 +191,8 @@ class Logs(Protocol):
         LogLost
             If the entry at `after` is neither in the log nor trimmed: the store has lost it. Nothing was added; the
             caller's state includes entries that the log lacks, and must be restored.
-        DurabilityUnavailable
-            If the durability is not among `durabilities`; nothing was added.
         ValueError
-            If there is no payload, or the durability or the position is invalid; nothing was added.
+            If there is no payload, or the position is invalid; nothing was added.
         """
         ...
 

@@ -47,17 +47,17 @@ def test_show_lists_the_fields_with_warnings(manylabel: Command, client: Client,
 def test_a_model_is_created_shown_listed_and_deleted(manylabel: Command, client: Client, name: str) -> None:
     made = manylabel(
         "models", "create", name, "--algorithm", "salt", "--param", "eta=0.25", "--param", "passes=3",
-        "--scaling", "unit", "--labels", "a, b", "--features", "7", "--durability", "fsync",
+        "--scaling", "unit", "--labels", "a, b", "--features", "7",
         "--window", "50", "--json",
     ).checked()  # fmt: skip
     spec = json.loads(made.out)
-    assert (spec["algorithm"], spec["scaling"], spec["durability"]) == ("salt", "unit", "fsync")
+    assert (spec["algorithm"], spec["scaling"]) == ("salt", "unit")
     assert (spec["params"]["eta"], spec["params"]["passes"]) == (0.25, 3)
     assert spec["metrics"]["window"]["size"] == 50
     client.model(name).update([1.0] * 7, ["a"])
     shown = manylabel("models", "show", name)
     assert shown.status == 0
-    for fact in ("salt", "eta=0.25", "unit", "fsync", "micro-F1", "last 50 (1 so far)"):
+    for fact in ("salt", "eta=0.25", "unit", "micro-F1", "last 50 (1 so far)"):
         assert fact in shown.out
     listed = manylabel("models")
     assert any(line.split()[:3] == [name, "salt", "1"] for line in listed.out.splitlines())

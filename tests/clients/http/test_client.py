@@ -31,7 +31,7 @@ from manylabel_clients import (
 
 T = TypeVar("T")
 Handler = Callable[[httpx2.Request], httpx2.Response]
-RECEIPT = {"position": "1", "updates": 1, "durability": "log"}
+RECEIPT = {"position": "1", "updates": 1}
 DATASET = {
     "name": "songs", "format": "csv", "rows": 3, "features": 1, "labels": 1, "cardinality": 0.0, "density": 0.0,
     "views": {"x": 1}, "splits": {}, "checksum": "sha256:00", "bytes": 9, "created": "2026-11-21T00:00:00Z",

@@ -39,7 +39,7 @@ from manylabel_core.records import TextSettings
 RETRY = Retry(attempts=4, base_seconds=1, cap_seconds=100, jitter=0)
 REFUSED = httpx2.ConnectError("refused")
 CUT = httpx2.ReadError("reset")
-RECEIPT = {"position": "7", "updates": 7, "durability": "log"}
+RECEIPT = {"position": "7", "updates": 7}
 PREDICTION = {"labels": ["a"], "scores": {"a": 0.5, "b": -1.0}, "threshold": 0.1}
 MEASURES = dict.fromkeys(STREAMED)
 MEASURES = {**MEASURES, "examples": 0, "baseline": MEASURES}
@@ -51,7 +51,6 @@ STATUS = {
     "algorithm": "falt",
     "params": {"eta": 0.5, "passes": 20},
     "scaling": "unit",
-    "durability": "log",
     "position": "0",
     "updates": 0,
     "labels": 0,
@@ -233,7 +232,7 @@ def test_responses_become_values() -> None:
     assert fake(calls.predict_many([[1], [2]], batch_size=10)) == [prediction, prediction]
     before, receipt = fake(calls.predict_update([1], ["a"]))
     assert before == prediction
-    assert (receipt.position, receipt.updates, receipt.durability) == ("7", 7, "log")
+    assert (receipt.position, receipt.updates) == ("7", 7)
     assert receipt.replayed
     status = fake(calls.status())
     assert (status.name, status.params, status.metrics.window.size) == ("m", STATUS["params"], 1000)
@@ -563,7 +562,7 @@ def test_another_call_does_not_wait_longer_for_a_compilation() -> None:
 
 
 def test_models_that_are_not_loaded_are_listed_as_summaries() -> None:
-    parts = ("name", "algorithm", "params", "scaling", "durability")
+    parts = ("name", "algorithm", "params", "scaling")
     stored = {**{part: STATUS[part] for part in parts}, "loaded": False}
     loaded, summary = FakeServer(ok({"models": [{**STATUS, "loaded": True}, stored]}))(
         unsent(ServerCalls, retry=RETRY).models()

@@ -18,7 +18,7 @@ def test_every_call(client: Client, name: str) -> None:
         name, algorithm="kernel_falt", params={"gamma": 2.0}, features=3, labels=["a", "b"], window=5
     )
     first = model.update([1, 0, 0], ["a"])
-    assert (first.updates, first.durability, first.replayed) == (1, "log", False)
+    assert (first.updates, first.replayed) == (1, False)
     assert model.update_many([([0, 1, 0], ["b"])] * 6, batch_size=4).updates == 7
     before, receipt = model.predict_update([0, 1, 0], ["b"])
     assert before.labels == ["b"]

@@ -68,7 +68,7 @@ def of_the_service(X: Any, Y: Any, form: Any, size: int, missing: str) -> Iterat
     for first in range(0, len(items), size):
         block = items[first : first + size]
         examples = tuple(to_example(json.loads(json.dumps(item)), (), 100, RecordEncoder()) for item in block)
-        entry = LogEntry(str(first + 1), decode(encode(Update(examples, "log", want_predictions=True))))
+        entry = LogEntry(str(first + 1), decode(encode(Update(examples, want_predictions=True))))
         before = [each.scores for each in model.predict([to_features({"x": block[0]["x"]}, (), 100, RecordEncoder())])]
         fold = ApplyBatch(model, [entry])
         while fold.step(3):

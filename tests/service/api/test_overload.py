@@ -20,7 +20,7 @@ from tests.support.waiting import DEADLINE_SECONDS, eventually
 from manylabel_service.app import create_app
 from manylabel_service.errors import StorageUnavailable
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Durability, Entry, ModelMeta, SQLiteStore
+from manylabel_service.storage import Entry, ModelMeta, SQLiteStore
 from manylabel_service.storage.sqlite.logs import SQLiteLogs
 
 ITEM = {"x": {"a": 1}, "y": ["p"]}
@@ -33,14 +33,12 @@ class StuckLogs(SQLiteLogs):
         super().__init__(store.engine)
         self.store = store
 
-    async def append(
-        self, record: ModelMeta, payloads: Sequence[bytes], after: str, durability: Durability
-    ) -> list[Entry]:
+    async def append(self, record: ModelMeta, payloads: Sequence[bytes], after: str) -> list[Entry]:
         self.store.appending.set()
         await asyncio.to_thread(self.store.may_append.wait)
         if self.store.failure is not None:
             raise self.store.failure
-        return await super().append(record, payloads, after, durability)
+        return await super().append(record, payloads, after)
 
 
 class StuckStore(SQLiteStore):

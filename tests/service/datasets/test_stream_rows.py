@@ -45,7 +45,7 @@ class Stream:
 
     async def append(self, change: Change) -> str:
         """Append an entry to the log and apply it; return its position."""
-        (entry,) = await self.store.logs.append(self.record, [encode(change)], self.position, "log")
+        (entry,) = await self.store.logs.append(self.record, [encode(change)], self.position)
         self.position = entry.position
         folding = ApplyBatch(self.model, [LogEntry(entry.position, change)])
         while folding.step(100):  # the first vector of a field is learnt by a step of its own
@@ -54,7 +54,7 @@ class Stream:
         return entry.position
 
     async def learn(self, *examples: tuple[Features, Sequence[str] | dict[str, bool]], **more: Any) -> str:
-        return await self.append(Update(tuple(Example(x, labels(y)) for x, y in examples), "log", **more))
+        return await self.append(Update(tuple(Example(x, labels(y)) for x, y in examples), **more))
 
     async def snapshot(self) -> str:
         self.states[self.position] = self.model.to_bytes()
@@ -130,8 +130,8 @@ async def test_rows_keep_their_weights(stream: Stream) -> None:
     await stream.learn((named(a=1), ["x"]))
     assert (await stream.rows(9))[1].weights is None
     for weight in (0.5, 1.0, 1000.0):
-        await stream.append(Update((Example(named(a=weight), labels(["x", "y"]), weight),), "log"))
-    await stream.append(Update((Example(named(a=7), labels({"x": True}), 9.0),), "log"))  # partial labels
+        await stream.append(Update((Example(named(a=weight), labels(["x", "y"]), weight),)))
+    await stream.append(Update((Example(named(a=7), labels({"x": True}), 9.0),)))  # partial labels
     for n, weights in ((3, [0.5, 1.0, 1000.0]), (4, [1.0, 0.5, 1.0, 1000.0])):
         counts, dataset = await stream.rows(n)
         assert (counts.rows, counts.partial) == (n, 1)
@@ -205,9 +205,9 @@ async def test_delayed_partial_labels_and_renamed_labels_are_read(stream: Stream
     for y in ({"x": True}, {"y": False}):
         await stream.learn((named(a=1), y), prediction_ids=(first,), served=(np.empty(0),))
     await stream.learn((named(a=2), ["x"]), prediction_ids=(whole,), served=(np.zeros(2),))
-    await stream.append(Relabel("x", "z", "log"))
+    await stream.append(Relabel("x", "z"))
     await stream.learn((named(a=3), ["y", "z"]))
-    await stream.append(Relabel("y", None, "log"))
+    await stream.append(Relabel("y", None))
     counts, dataset = await stream.rows(10)
     assert told(dataset) == [({"a": 2}, {"z"}), ({"a": 3}, {"y", "z"})]
     assert counts.partial == 2
@@ -282,7 +282,7 @@ async def test_rows_of_another_input_kind_before_a_rollback_are_skipped(stream: 
     await stream.create()
     back = await stream.snapshot()
     await stream.learn((dense(1, 2, 3), ["x"]))
-    await stream.append(Rollback(back, "log"))
+    await stream.append(Rollback(back))
     await stream.learn((named(a=1), ["y"]))
     counts, dataset = await stream.rows(10)
     assert told(dataset) == [({"a": 1}, {"y"})]
@@ -381,7 +381,7 @@ async def test_rows_of_any_log_are_the_remaining_examples(any_stream: Stream) ->
             kept.append((position, (x, y)))
         elif act < 0.9:
             to = rng.choice(backs)
-            await any_stream.append(Rollback(to, "log"))
+            await any_stream.append(Rollback(to))
             kept = [row for row in kept if order(row[0]) <= order(to)]
         if rng.random() < 0.2:
             backs.append(await any_stream.snapshot())

@@ -24,7 +24,7 @@ async def test_an_entry_of_a_newer_format_stops_its_model_alone(lone_fleet: Any)
     replica = await registry.get("m")
     await replica.update([lone_fleet.example(0)])
     log = lone_fleet.store(registry).logs
-    await log.append(replica.record, [msgpack.packb([NEWER, "whatever"])], replica.position, "log")
+    await log.append(replica.record, [msgpack.packb([NEWER, "whatever"])], replica.position)
     with pytest.raises(ReleaseTooOld, match=f"format version {NEWER}; .*run the newer release"):
         await replica.update([lone_fleet.example(1)])
     for use in (replica.update([lone_fleet.example(1)]), replica.predict([lone_fleet.example(1).x])):
@@ -46,7 +46,7 @@ async def test_an_idle_replica_notices_an_entry_of_a_newer_format(fleet: Any) ->
     await registry.create(fleet.spec())
     replica = await registry.get("m")
     log = fleet.store(registry).logs
-    await log.append(replica.record, [msgpack.packb([NEWER, "whatever"])], replica.position, "log")
+    await log.append(replica.record, [msgpack.packb([NEWER, "whatever"])], replica.position)
     await eventually_async(lambda: replica.incompatible == "release_too_old")
 
 

@@ -8,7 +8,6 @@ import pytest
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import (
-    DurabilityUnavailable,
     LimitExceeded,
     ModelNotFound,
     NotReady,
@@ -119,14 +118,6 @@ class TestFirstUse:
         assert (await other.get("m")).model.to_bytes() == created.model.to_bytes()
         assert threads
         assert threading.main_thread() not in threads
-
-    async def test_a_durability_unknown_to_the_store_is_refused(self, fleet: Any) -> None:
-        registry = await fleet.start()
-        assert "fsync" not in fleet.store(registry).logs.durabilities
-        with pytest.raises(DurabilityUnavailable):
-            await registry.create(fleet.spec(durability="fsync"))
-        with pytest.raises(ModelNotFound):
-            await registry.get("m")
 
     async def test_the_limit_of_models_counts_those_of_all_processes(self, fleet: Any) -> None:
         one, other = await fleet.start_several(2, max_models=2)

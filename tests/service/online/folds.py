@@ -91,7 +91,7 @@ def learn(model: OnlineModel, *examples: tuple[Features, Sequence[str]], **kwarg
     """Apply one update."""
     if "prediction_ids" in kwargs:  # answered by a model without labels, if nothing else is said
         kwargs.setdefault("served", (np.empty(0),) * len(examples))
-    return append(model, Update(tuple(Example(x, Labels.all_of(y)) for x, y in examples), "log", **kwargs))
+    return append(model, Update(tuple(Example(x, Labels.all_of(y)) for x, y in examples), **kwargs))
 
 
 def taught(**spec: Any) -> OnlineModel:
@@ -175,7 +175,6 @@ def updates(draw: st.DrawFn) -> Update:
     scores = st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), max_size=3).map(np.array)
     return Update(
         learnt,
-        "log",
         draw(keys),
         want_predictions,
         told,
@@ -190,10 +189,10 @@ SOME_GROUPS: list[tuple[tuple[Group, ...], dict[str, str]]] = [
     ((Group("g", ("a", "b"), "one"),), {"c": "a", "d": "a"}),
     ((Group("g", ("c", "d"), "at_most_one"),), {"c": "a", "d": "a", "a": "e"}),
 ]
-regroups = st.builds(lambda drawn, key: Regroup(*drawn, "log", key), st.sampled_from(SOME_GROUPS), keys)
-promises = st.builds(SetPromise, st.sampled_from([None, Target(0.5, 0.3), Target(0.9, None)]), st.just("log"), keys)
-merges = st.builds(Relabel, letters, letters, st.just("log"), keys, merges=st.just(True))
-pauses = st.builds(Relabel, letters, st.none(), st.just("log"), keys, paused=st.booleans())
+regroups = st.builds(lambda drawn, key: Regroup(*drawn, key), st.sampled_from(SOME_GROUPS), keys)
+promises = st.builds(SetPromise, st.sampled_from([None, Target(0.5, 0.3), Target(0.9, None)]), keys)
+merges = st.builds(Relabel, letters, letters, keys, merges=st.just(True))
+pauses = st.builds(Relabel, letters, st.none(), keys, paused=st.booleans())
 
 
 @st.composite
@@ -202,10 +201,10 @@ def logs(draw: st.DrawFn) -> Log:
     log: list[LogEntry] = []
     for position in range(1, draw(st.integers(1, 7)) + 1):
         targets = st.integers(0, position - 1).map(str)
-        rollbacks = st.builds(Rollback, targets, st.just("log"), keys)
-        relabels = st.builds(Relabel, letters, st.none() | letters, st.just("log"), keys) | merges | pauses
+        rollbacks = st.builds(Rollback, targets, keys)
+        relabels = st.builds(Relabel, letters, st.none() | letters, keys) | merges | pauses
         edits = st.dictionaries(letters, st.dictionaries(st.sampled_from(["title", "uri"]), st.none() | letters))
-        describes = st.builds(Describe, edits, st.just("log"), keys)
+        describes = st.builds(Describe, edits, keys)
         controls = rollbacks | relabels | describes | regroups | promises
         log.append(LogEntry(str(position), draw(updates() | updates() | controls)))
     return log
@@ -222,4 +221,4 @@ def _told(answer: UpdateOutcome | Exception) -> tuple[object, ...]:
     # By column: a label may have had another name when the request was answered.
     both = answer.scores, answer.probabilities, answer.decisions
     listed = [None if rows is None else [row.tolist() for row in rows] for rows in both]
-    return answer.position, answer.updates, answer.durability, answer.skipped, answer.rolled_back_to, listed
+    return answer.position, answer.updates, answer.skipped, answer.rolled_back_to, listed

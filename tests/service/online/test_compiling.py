@@ -32,10 +32,10 @@ VECTOR = named(a=1)._replace(vectors={"v": np.ones(2, dtype=np.float32)})
 WIDE = Features(None, np.arange(2**14, dtype=np.int32), np.ones(2**14, dtype=np.float32))
 
 CHANGES: dict[str, Change] = {
-    "vectors": Update((Example(VECTOR, Labels.all_of(["c"])),), "log"),
-    "groups": Regroup((Group("g", ("c", "d"), "one"),), {}, "log"),
-    "promise": SetPromise(Target(0.9), "log"),
-    "sparse": Update((Example(WIDE, Labels.all_of([f"label {n}" for n in range(2**10)])),), "log"),
+    "vectors": Update((Example(VECTOR, Labels.all_of(["c"])),)),
+    "groups": Regroup((Group("g", ("c", "d"), "one"),), {}),
+    "promise": SetPromise(Target(0.9)),
+    "sparse": Update((Example(WIDE, Labels.all_of([f"label {n}" for n in range(2**10)])),)),
 }
 """A change for each tier, in an entry of another server."""
 
@@ -48,7 +48,7 @@ async def test_entries_of_others_wait_for_their_functions(lone_fleet: Fleet, tie
     start = waiting.position
     with closed(tier):
         store = lone_fleet.store(registry)
-        (entry,) = await store.logs.append(waiting.record, [encode(change, FORMAT_VERSIONS[-1])], start, "log")
+        (entry,) = await store.logs.append(waiting.record, [encode(change, FORMAT_VERSIONS[-1])], start)
         waiting.poll()
         await eventually_async(lambda: waiting.busy and GATE.waits)
         await other.update([Example(named(a=1), Labels.all_of(["c"]))])
@@ -69,7 +69,7 @@ async def test_a_server_stops_although_a_model_waits(lone_fleet: Fleet) -> None:
     with closed("promise"):
         store = lone_fleet.store(registry)
         payload = encode(CHANGES["promise"], FORMAT_VERSIONS[-1])
-        await store.logs.append(waiting.record, [payload], waiting.position, "log")
+        await store.logs.append(waiting.record, [payload], waiting.position)
         waiting.poll()
         await eventually_async(lambda: waiting.busy and GATE.waits)
         await lone_fleet.stop(registry)
@@ -85,7 +85,7 @@ async def test_an_update_that_is_stored_when_the_server_stops_is_not_answered_as
     with closed("promise"):
         payload = encode(CHANGES["promise"], FORMAT_VERSIONS[-1])
         logs = lone_fleet.store(registry).logs
-        await logs.append(replica.record, [payload], replica.position, "log")
+        await logs.append(replica.record, [payload], replica.position)
         update = asyncio.create_task(replica.update([Example(named(a=1), Labels.all_of(["c"]))]))
         await eventually_async(lambda: GATE.waits)
         await lone_fleet.stop(registry)
@@ -154,7 +154,7 @@ def test_a_stored_state_needs_functions_of_sparse_tables_if_it_has_or_gets_one(
 
 def batch(*examples: tuple[Features, list[str]]) -> list[LogEntry]:
     """Entries of another server, one for each example."""
-    updates = [Update((Example(x, Labels.all_of(y)),), "log") for x, y in examples]
+    updates = [Update((Example(x, Labels.all_of(y)),)) for x, y in examples]
     return [LogEntry(str(n), update) for n, update in enumerate(updates)]
 
 

@@ -141,6 +141,6 @@ def test_a_rollback_undoes_counts() -> None:
     model = taught(named(**{"k=x": 1}), named(**{"k=x": 1}))
     states = {"2": model.to_bytes()}
     learn(model, (named(**{"k=y": 1, "late": 1}), ["p"]))
-    append(model, Rollback("2", "log"), states)
+    append(model, Rollback("2"), states)
     fields = listed(model)
     assert (fields["k"]["count"], fields["late"]["count"]) == (2, 0)

@@ -145,7 +145,7 @@ async def test_a_follower_from_now_begins_within_a_segment(lone_fleet: Any) -> N
         if rng.random() < 0.2:
             await leader.take_snapshot()
     shown = next(name for name in leader.model.labels.names if name not in leader.model.hidden)
-    await leader.change(Relabel(shown, "renamed", "log"))
+    await leader.change(Relabel(shown, "renamed"))
     await caught_up(follower, leader.position)
     assert follower.model.updates == leader.model.updates - updates == 50
     assert follower.model.labels.names == leader.model.labels.names
@@ -228,10 +228,10 @@ async def test_a_follower_takes_no_changes(lone_fleet: Any) -> None:
     for request in (
         lambda: follower.update([lone_fleet.example(2)]),
         lambda: follower.rollback(START),
-        lambda: follower.change(Relabel("l1", "l2", "log")),
-        lambda: follower.change(Describe({"l1": {"title": "one"}}, "log")),
-        lambda: follower.change(Regroup((), {}, "log")),
-        lambda: follower.change(SetPromise(None, "log")),
+        lambda: follower.change(Relabel("l1", "l2")),
+        lambda: follower.change(Describe({"l1": {"title": "one"}})),
+        lambda: follower.change(Regroup((), {})),
+        lambda: follower.change(SetPromise(None)),
         lambda: follower.keep(["1"], [x], predicted.predictions),
         lambda: follower.read_log(None, None, 10, 1 << 20),
     ):
@@ -340,7 +340,7 @@ async def test_a_follower_that_grows_beyond_the_limit_fails(lone_fleet: Any) -> 
 async def test_a_follower_counts_late_labels_by_its_own_decisions(lone_fleet: Any) -> None:
     registry = await lone_fleet.start()
     leader = await registry.create(lone_fleet.spec())
-    await leader.change(SetPromise(EASY, "log"))
+    await leader.change(SetPromise(EASY))
     follower = await follow(registry, leader)
     examples, late = rows(80)[:20], rows(80)[20:]
     await leader.update(examples)

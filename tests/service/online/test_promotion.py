@@ -273,12 +273,11 @@ async def test_the_history_begins_after_rollbacks_to_before_the_follower(fleet: 
     assert (await new.verify()).equal
 
 
-async def test_an_empty_model_is_promoted_and_durability_stays_with_the_name(lone_fleet: Any) -> None:
-    registry, leader = await started(lone_fleet, durability="fsync")
+async def test_an_empty_model_is_promoted(lone_fleet: Any) -> None:
+    registry, leader = await started(lone_fleet)
     await follow(registry, leader, algorithm="salt")
     new, old = await promoted(registry)
     assert (new.position, new.spec.algorithm, old.spec.algorithm) == (START, "salt", "falt")
-    assert (new.spec.durability, old.spec.durability) == ("fsync", "fsync")
     assert (new.spec.window, old.spec.window) == (20, 1000)
     await new.update([lone_fleet.example(1)])
     assert (await caught_up(old, new.position)).model.updates == new.model.updates == 1

@@ -49,12 +49,12 @@ class ObstructedLogs(SQLiteLogs):
         super().__init__(store.engine)
         self.store = store
 
-    async def append(self, record: Any, payloads: Sequence[bytes], after: str, durability: Any) -> list[Entry]:
+    async def append(self, record: Any, payloads: Sequence[bytes], after: str) -> list[Entry]:
         self.store.group_sizes.append(len(payloads))
         await self.store.appends.wait()
         if self.store.failing:
             raise StorageUnavailable("the disk is full", heals=True)
-        return await super().append(record, payloads, after, durability)
+        return await super().append(record, payloads, after)
 
 
 class ObstructedSnapshots(Snapshots):

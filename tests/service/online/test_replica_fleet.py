@@ -153,7 +153,7 @@ class TestDeletedElsewhere:
         replica = await one.create(fleet.spec("a"))
         await replica.update([fleet.example(0)])
         listed = {status["name"]: status for status in (await other.list())[0]}
-        known = ("name", "algorithm", "params", "scaling", "missing", "text", "limits", "sources", "durability")
+        known = ("name", "algorithm", "params", "scaling", "missing", "text", "limits", "sources")
         assert listed == {"a": {**{name: replica.status()[name] for name in known}, "loaded": False}}
         await other.get("a")
         memory = {"bytes": 0}  # room for growth is not part of the state

@@ -140,7 +140,7 @@ def plain(kind: str, learnt: Learnt) -> OnlineModel:
             kept: dict[str, Any] = {}
             if isinstance(one, Late):
                 kept = {"prediction_ids": (one.id,), "served": (np.array([score for _, score in one.scores]),)}
-            append(model, Update(tuple(examples_of((one,))), "log", **kept))
+            append(model, Update(tuple(examples_of((one,))), **kept))
     return model
 
 
@@ -229,7 +229,7 @@ def learnt_bytes(model: OnlineModel) -> bytes:
 def facts(answer: UpdateResult) -> tuple[Any, ...]:
     """The part of an answer that a retry gets too."""
     predictions = None if answer.predictions is None else list(answer.predictions)
-    return answer.position, answer.updates, answer.durability, predictions, answer.skipped, answer.rolled_back_to
+    return answer.position, answer.updates, predictions, answer.skipped, answer.rolled_back_to
 
 
 @dataclass
@@ -423,7 +423,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         due = told(known.kind, known.learnt, new) if tell else None
         known.learnt += new
         known.move(answer.position)
-        assert facts(answer) == (answer.position, count(known.learnt), "log", due, skipped, None)
+        assert facts(answer) == (answer.position, count(known.learnt), due, skipped, None)
         assert answer.replayed == (not new)
         if key is not None:
             known.answers[key.key] = request, facts(answer)
@@ -585,7 +585,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         if known.learnt != known.states[to]:
             known.learnt = (*known.states[to], Undone(known.learnt))
         known.move(answer.position)
-        assert facts(answer) == (answer.position, count(known.learnt), "log", None, 0, to)
+        assert facts(answer) == (answer.position, count(known.learnt), None, 0, to)
         if key is not None:
             known.answers[key.key] = request, facts(answer)
 
@@ -785,7 +785,7 @@ class ReplicaMachine(RuleBasedStateMachine):
             due = told(known.kind, known.learnt, new) if tell else None
             known.learnt += new
             known.move(answer.position)
-            assert facts(answer) == (answer.position, count(known.learnt), "log", due, 0, None)
+            assert facts(answer) == (answer.position, count(known.learnt), due, 0, None)
             known.answers[key.key] = request, facts(answer)
         self.moved(known, places[1])
         self.check(known, places[1])

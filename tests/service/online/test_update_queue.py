@@ -26,7 +26,7 @@ class Queue:
 
     async def put(self, n_examples: int, seconds: float = math.inf, payload: bytes = b"") -> asyncio.Task[ApplyResult]:
         """Queue an update of some examples with a timeout; raise QueueFull if it would wait longer."""
-        update = Update((), "log", None, False, None, None, False)
+        update = Update((), None, False, None, None, False)
         checked = Checked(layout=None, growth=SizeDelta(examples=n_examples), known=None, settled=True)
         task = asyncio.create_task(self.queue.put(update, payload, checked, self.now + seconds))
         await asyncio.sleep(0)

@@ -5,7 +5,6 @@ import itertools
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, get_args
 
 import pytest
 from tests.service.stores import StoreUnderTest, payloads_of, read_all
@@ -26,7 +25,6 @@ from manylabel_service.errors import (
 from manylabel_service.storage import (
     SEED,
     START,
-    Durability,
     Entry,
     LogExtent,
     ManualSnapshot,
@@ -38,10 +36,8 @@ from manylabel_service.storage import (
 NewStore = Callable[[], Store]
 
 
-async def append(
-    store: Store, record: ModelMeta, *payloads: bytes, after: str = START, durability: Durability = "log"
-) -> list[Entry]:
-    return await store.logs.append(record, payloads, after, durability)
+async def append(store: Store, record: ModelMeta, *payloads: bytes, after: str = START) -> list[Entry]:
+    return await store.logs.append(record, payloads, after)
 
 
 def assert_ascending(entries: list[Entry]) -> None:
@@ -69,7 +65,7 @@ def test_position_key_refuses_what_is_no_position(text: str) -> None:
 
 
 CALLS: dict[str, Callable[[Store, ModelMeta], Awaitable[object]]] = {
-    "append": lambda store, record: store.logs.append(record, [b"x"], START, "log"),
+    "append": lambda store, record: store.logs.append(record, [b"x"], START),
     "read": lambda store, record: store.logs.read(record, START, 10),
     "trim": lambda store, record: store.logs.trim(record, "1"),
     "put_snapshot": lambda store, record: store.snapshots.put(record, "1", b"x"),
@@ -164,10 +160,7 @@ async def test_entries_have_the_time_of_the_store_which_never_goes_back(
     await store.close()
 
 
-@pytest.mark.parametrize("durability", get_args(Durability))
-async def test_concurrent_appends_lose_nothing_and_agree_on_one_order(
-    stores: list[Store], durability: Durability
-) -> None:
+async def test_concurrent_appends_lose_nothing_and_agree_on_one_order(stores: list[Store]) -> None:
     record, other = [await stores[0].models.create(name, b"") for name in ("m", "other")]
 
     async def caller(who: int) -> list[Entry]:
@@ -175,10 +168,10 @@ async def test_concurrent_appends_lose_nothing_and_agree_on_one_order(
         for turn in range(8):
             own = [b"%d-%d-%d" % (who, turn, i) for i in range(who % 4 + 1)]
             after = seen[-1].position if seen else START
-            answer = await append(store, record, *own, after=after, durability=durability)
+            answer = await append(store, record, *own, after=after)
             assert payloads_of(answer[-len(own) :]) == own
             seen += answer
-            await append(store, other, *own, durability=durability)
+            await append(store, other, *own)
         return seen
 
     views = await asyncio.gather(*(caller(who) for who in range(16)))
@@ -230,22 +223,20 @@ async def test_entries_after_a_position_are_counted(store: Store) -> None:
     assert await store.logs.entries_after({}, 1) == {}
 
 
-WRONG_APPENDS: list[tuple[list[bytes], str, Any, str]] = [
-    ([], START, "log", "payload"),
-    ([b"x"], START, "disk", "durability"),
-    ([b"x"], START, "", "durability"),
-    ([b"x"], "", "log", "position"),
-    ([b"x"], "latest", "log", "position"),
-    ([b"x"], "-1", "fsync", "position"),
+WRONG_APPENDS: list[tuple[list[bytes], str, str]] = [
+    ([], START, "payload"),
+    ([b"x"], "", "position"),
+    ([b"x"], "latest", "position"),
+    ([b"x"], "-1", "position"),
 ]
 
 
 async def test_invalid_arguments_are_refused_and_change_nothing(store: Store) -> None:
     record = await store.models.create("m", b"")
     written = await append(store, record, b"before")
-    for payloads, after, durability, message in WRONG_APPENDS:
+    for payloads, after, message in WRONG_APPENDS:
         with pytest.raises(ValueError, match=message):
-            await store.logs.append(record, payloads, after, durability)
+            await store.logs.append(record, payloads, after)
     for after, limit in (("x", 1), ("", 1), (START, 0), (START, -1)):
         with pytest.raises(ValueError, match="position" if limit > 0 else "limit"):
             await store.logs.read(record, after, limit)
@@ -720,7 +711,7 @@ async def test_successors_replace_their_models_atomically(store: Store) -> None:
         with pytest.raises(ModelGone):
             await store.models.replace([(records[0], successors[0]), (records[1], second)])
         assert await store.models.all() == records
-    await store.logs.append(records[2], [b"kept"], START, "log")
+    await store.logs.append(records[2], [b"kept"], START)
     await store.models.replace(list(zip(records, successors, strict=True)))
     assert sorted(await store.models.all(), key=lambda record: record.name) == sorted(
         successors, key=lambda record: record.name

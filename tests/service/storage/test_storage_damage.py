@@ -103,7 +103,7 @@ async def filled(store: Store, name: str, others: Store | None = None) -> tuple[
     for number in range(9):
         by = others if others is not None and number % 2 else store
         after = entries[-1].position if entries else START
-        entries += await by.logs.append(record, [b"%d of %s" % (number, name.encode())], after, "log")
+        entries += await by.logs.append(record, [b"%d of %s" % (number, name.encode())], after)
     return record, entries
 
 
@@ -123,9 +123,9 @@ async def test_a_damaged_entry_is_an_error_and_other_logs_are_read(new_store: Ca
             await read_all(store, record, limit=limit)
     if edit is not last_lost or isinstance(store, RedisStore):
         with pytest.raises(ModelDamaged):
-            await store.logs.append(record, [b"more"], START, "log")
+            await store.logs.append(record, [b"more"], START)
     assert await read_all(store, other, limit=3) == intact
-    intact += await store.logs.append(other, [b"more"], intact[-1].position, "log")
+    intact += await store.logs.append(other, [b"more"], intact[-1].position)
     assert await read_all(store, other) == intact
     await store.models.delete(record)
     assert await store.models.all() == [other]
@@ -147,7 +147,7 @@ async def test_the_checksums_of_a_log_of_two_processes_survive_trims(
         with pytest.raises(LogTrimmed):
             await store.logs.read(record, START, 1)
         assert await read_all(store, record, entries[through].position, limit=2) == entries[through + 1 :]
-    entries += await store.logs.append(record, [b"x", b"y"] * 50, entries[-1].position, "log")
+    entries += await store.logs.append(record, [b"x", b"y"] * 50, entries[-1].position)
     assert await read_all(others or store, record, entries[8].position, limit=7) == entries[9:]
     for each in (store, others):
         if each is not None:
@@ -315,7 +315,7 @@ async def make(directory: Path) -> None:
         record = await store.models.create(name, b'{"name": "%s"}' % name.encode(), seed)
         last = AFTER.get(name, START)
         for number in range(40):
-            entries = await store.logs.append(record, [bytes([number]) * (20 + 13 * number)], last, "log")
+            entries = await store.logs.append(record, [bytes([number]) * (20 + 13 * number)], last)
             last = entries[-1].position
         await store.predictions.put(record, {"p": b"prediction of " + name.encode()}, 10**6, 10)
         if name == "trimmed":

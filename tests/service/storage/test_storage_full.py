@@ -36,7 +36,7 @@ async def fill(store: Store, record: ModelMeta) -> None:
     for size_bytes in (20_000, 100):
         with suppress(StorageFull):
             while True:
-                end = (await store.logs.append(record, [bytes(size_bytes)], end, "log"))[-1].position
+                end = (await store.logs.append(record, [bytes(size_bytes)], end))[-1].position
 
 
 async def test_a_full_store_accepts_urgent_changes_and_deletions(small_store: Store) -> None:
@@ -60,7 +60,7 @@ async def test_a_full_store_accepts_urgent_changes_and_deletions(small_store: St
     end = START
 
     async def append() -> str:
-        return (await store.logs.append(other, [PAYLOAD], end, "log"))[-1].position
+        return (await store.logs.append(other, [PAYLOAD], end))[-1].position
 
     for _ in range(20):
         end = await eventually_async(append, ignore=StorageFull)  # Redis frees a deleted log in a background thread

@@ -47,8 +47,7 @@ async def append_for_ever(store: SQLiteStore, record: ModelMeta, identity: str) 
     after, chooser = START, random.Random(identity)
     for turn in itertools.count():
         payloads = batch(f"{identity}/{turn}", chooser.choice([1, 1, 2, 5, 20]))
-        durability = chooser.choice(["log", "fsync"])
-        answer = await store.logs.append(record, payloads, after, durability)  # type: ignore[arg-type]
+        answer = await store.logs.append(record, payloads, after)
         after = answer[-1].position
         report("appended", record.incarnation, answer[-len(payloads)].position, len(payloads), f"{identity}/{turn}")
 
@@ -64,7 +63,7 @@ async def come_and_go_for_ever(store: SQLiteStore, identity: str) -> None:
         report("created", record.incarnation)
         after = START
         for i in range(4):
-            answer = await store.logs.append(record, batch(f"{identity}/{turn}/{i}", 200), after, "log")
+            answer = await store.logs.append(record, batch(f"{identity}/{turn}/{i}", 200), after)
             after = answer[-1].position
             data = f"{record.incarnation} {after} ".encode() * 5000
             await store.snapshots.put(record, after, data)
@@ -89,7 +88,7 @@ async def change_for_ever(store: SQLiteStore) -> None:
 
 async def live(directory: Path, identity: str) -> None:
     blobs.PIECE_BYTES = 1_000
-    store = SQLiteStore(directory)
+    store = SQLiteStore(directory, durability=random.Random(identity).choice(["log", "fsync"]))
     await store.open()
     records = {record.name: record for record in await store.models.all()}
     for name in STEADY:

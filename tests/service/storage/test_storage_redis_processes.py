@@ -61,9 +61,9 @@ async def test_an_append_returns_all_missed_entries(
     written: list[Entry] = []
     for size in (1, 99, 100, 101, 1000):
         after = written[-1].position if written else START
-        written += await store.logs.append(record, [b"%d" % i for i in range(size)], after, "log")
-    written += await store.logs.append(record, [bytes([i]) * 700_000 for i in range(7)], written[-1].position, "log")
-    answer = await other.logs.append(record, [b"own", b"too"], START, "log")
+        written += await store.logs.append(record, [b"%d" % i for i in range(size)], after)
+    written += await store.logs.append(record, [bytes([i]) * 700_000 for i in range(7)], written[-1].position)
+    answer = await other.logs.append(record, [b"own", b"too"], START)
     assert answer[:-2] == written
     assert [entry.payload for entry in answer[-2:]] == [b"own", b"too"]
     assert await read_all(store, record) == answer
@@ -72,7 +72,7 @@ async def test_an_append_returns_all_missed_entries(
 async def test_the_bytes_of_a_page_of_entries_are_limited(store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "PAGE_BYTES", 1 << 20)
     record = await store.models.create("m", b"")
-    written = await store.logs.append(record, [bytes(300_000)] * 40, START, "log")
+    written = await store.logs.append(record, [bytes(300_000)] * 40, START)
     page = await store.logs.read(record, START, 1000)
     assert page == written[: len(page)]
     assert 3 <= len(page) <= 12, "one step of the script may go beyond, and is small"
@@ -83,7 +83,7 @@ async def test_a_trim_frees_memory(store: RedisStore, other: RedisStore) -> None
     written: list[Entry] = []
     for _ in range(25):
         after = written[-1].position if written else START
-        written += await store.logs.append(record, [b"x"] * 1000, after, "log")
+        written += await store.logs.append(record, [b"x"] * 1000, after)
     await other.logs.trim(record, written[-501].position)
     assert 500 <= await store.engine.connection.command("XLEN", Keys.of(record).log) <= 700, (
         "whole nodes go, of 100 entries"
@@ -105,7 +105,7 @@ async def test_an_entry_of_another_process_ends_a_wait(
         waiting = asyncio.create_task(store.logs.changed(positions, 2 * DEADLINE_SECONDS))
         if turn % 2:  # it has not begun to wait, or waits already: another began later and has ended
             assert await store.logs.changed(positions, 0.01) == []
-        answer = await other.logs.append(record, [bytes(100_000)], START, "log")
+        answer = await other.logs.append(record, [bytes(100_000)], START)
         assert await asyncio.wait_for(waiting, DEADLINE_SECONDS) == [record]
         positions[record] = answer[-1].position
     assert await store.logs.changed(positions, 0.0) == []
@@ -119,7 +119,7 @@ async def test_a_deletion_by_another_process_ends_a_wait(
     monkeypatch.setattr(changes, "CHECK_SECONDS", 600.0)  # by the stream of deletions, not by checking now and then
     for _ in range(3):
         kept, doomed = await store.models.create("kept", b""), await store.models.create("doomed", b"")
-        last = (await store.logs.append(kept, [b"x"], START, "log"))[-1].position
+        last = (await store.logs.append(kept, [b"x"], START))[-1].position
         assert await store.logs.changed({kept: last, doomed: START}, 0.05) == []
         waiting = asyncio.create_task(store.logs.changed({kept: last, doomed: START}, 2 * DEADLINE_SECONDS))
         assert await store.logs.changed({kept: last, doomed: START}, 0.05) == []  # the other began earlier, and waits
@@ -141,7 +141,7 @@ async def test_a_deleted_model_leaves_no_keys(url: str, store: RedisStore) -> No
     kept = await store.models.create("kept", b"")
     before = await keys_of(url, store)
     record = await store.models.create("m", b"", b"seed")
-    written = await store.logs.append(record, [b"x"] * 50, SEED, "log")
+    written = await store.logs.append(record, [b"x"] * 50, SEED)
     await store.snapshots.put(record, written[5].position, bytes(blobs.PIECE_BYTES + 1))
     await store.snapshots.put(record, written[5].position, bytes(2 * blobs.PIECE_BYTES + 1))
     await store.snapshots.pin(record, written[5].position, True)
@@ -262,7 +262,7 @@ async def test_a_creation_that_takes_too_long_is_an_error(
 async def test_a_deletion_that_was_interrupted_is_finished_by_another_process(url: str, store: RedisStore) -> None:
     before = await keys_of(url, store)
     record = await store.models.create("m", b"", b"seed")
-    await store.logs.append(record, [b"x"], SEED, "log")
+    await store.logs.append(record, [b"x"], SEED)
     await store.predictions.put(record, {"p": b"x"}, 3600.0, 10)
     # The first of its two steps, as `Models.delete` does it.
     answer = await store.engine.connection.run(
@@ -280,7 +280,7 @@ async def test_a_deletion_that_was_interrupted_is_finished_by_another_process(ur
 
         await eventually_async(cleaned)
     with pytest.raises(ModelGone):
-        await store.logs.append(record, [b"late"], SEED, "log")
+        await store.logs.append(record, [b"late"], SEED)
 
 
 # -- callers that give up -------------------------------------------------------------------------
@@ -291,7 +291,7 @@ async def test_cancelled_calls_do_not_mix_up_replies(store: RedisStore) -> None:
     names = [f"m{i}" for i in range(8)]
     records = {name: await store.models.create(name, name.encode()) for name in names}
     for name, record in records.items():
-        await store.logs.append(record, [name.encode()] * 20, START, "log")
+        await store.logs.append(record, [name.encode()] * 20, START)
         await store.snapshots.put(record, START, name.encode() * 1000)
         await store.predictions.put(record, {"id": name.encode()}, 600.0, 10)
     chooser = random.Random(11)

@@ -33,7 +33,7 @@ from manylabel_service.errors import (
     StoreTooNew,
     StoreUnusable,
 )
-from manylabel_service.storage import START, Document, Entry, ModelMeta, SQLiteStore, blob_bytes, pieces_of
+from manylabel_service.storage import START, Document, Durability, Entry, ModelMeta, SQLiteStore, blob_bytes, pieces_of
 from manylabel_service.storage.sqlite import logs as sqlite_logs
 from manylabel_service.storage.sqlite.database import file_watch
 from manylabel_service.storage.sqlite.database import wal_checkpointer as checkpoints
@@ -133,7 +133,7 @@ async def test_a_database_of_another_program_is_left_alone(directory: Path, data
 async def test_a_database_cut_short_is_refused_or_reports_damage(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
-        await store.logs.append(record, [bytes(1000)] * 500, START, "log")
+        await store.logs.append(record, [bytes(1000)] * 500, START)
     os.truncate(database, database.stat().st_size // 2)
     with pytest.raises((StoreDamaged, StorageUnavailable)) as caught:
         async with opened(directory) as store:
@@ -197,20 +197,20 @@ async def test_a_cancelled_opening_releases_the_directory(directory: Path) -> No
 
 async def append_until_it_fails(store: SQLiteStore, record: ModelMeta, written: list[Entry], size: int) -> None:
     for _ in range(1000):
-        written += await store.logs.append(record, [bytes(2000)] * size, written[-1].position, "log")
+        written += await store.logs.append(record, [bytes(2000)] * size, written[-1].position)
 
 
 async def test_a_full_disk_adds_nothing_and_heals(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
-        written = await store.logs.append(record, [b"%d" % i for i in range(100)], START, "log")
+        written = await store.logs.append(record, [b"%d" % i for i in range(100)], START)
         for size in (1, 200):
             with files_limited_to(200_000), pytest.raises(StorageUnavailable) as caught:
                 await append_until_it_fails(store, record, written, size)
             assert caught.value.heals
             assert str(directory) in caught.value.detail
             assert await read_all(store, record) == written
-            answer = await store.logs.append(record, [b"healed"], written[-1].position, "log")
+            answer = await store.logs.append(record, [b"healed"], written[-1].position)
             assert [entry.payload for entry in answer] == [b"healed"]
             written += answer
         assert [entry.position for entry in written] == [str(i + 1) for i in range(len(written))]
@@ -221,15 +221,15 @@ async def test_a_full_disk_adds_nothing_and_heals(directory: Path) -> None:
 async def test_a_full_database_adds_nothing_and_heals(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
-        written = await store.logs.append(record, [b"first"], START, "fsync")
+        written = await store.logs.append(record, [b"first"], START)
         revision = await store.documents.put("jobs", "a", b"older", revision=None)
         connection = store.engine.tables.connection
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages + 20}")
         large = bytes(500_000)
         for call in (
-            lambda: store.logs.append(record, [large], written[-1].position, "fsync"),
-            lambda: store.logs.append(record, [large] * 300, written[-1].position, "fsync"),
+            lambda: store.logs.append(record, [large], written[-1].position),
+            lambda: store.logs.append(record, [large] * 300, written[-1].position),
             lambda: store.documents.put("jobs", "a", large, revision=revision),
             lambda: store.documents.put("jobs", "b", large, revision=None),
         ):
@@ -239,7 +239,7 @@ async def test_a_full_database_adds_nothing_and_heals(directory: Path) -> None:
         assert await read_all(store, record) == written
         assert await store.documents.all("jobs") == [Document("a", revision, b"older")]
         connection.execute("PRAGMA max_page_count = 1000000")
-        answer = await store.logs.append(record, [large] * 7, written[-1].position, "fsync")
+        answer = await store.logs.append(record, [large] * 7, written[-1].position)
         assert [entry.position for entry in answer] == [str(i) for i in range(2, 9)]
         assert await read_all(store, record) == written + answer
         assert await store.documents.put("jobs", "a", large, revision=revision) > revision
@@ -248,7 +248,7 @@ async def test_a_full_database_adds_nothing_and_heals(directory: Path) -> None:
 async def test_data_that_do_not_fit_leave_the_older_data_and_no_file(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
-        await store.logs.append(record, [b"x"], START, "log")
+        await store.logs.append(record, [b"x"], START)
         await store.snapshots.put(record, START, b"older")
         await store.blobs.put("b", pieces_of(b"older"))
         large = bytes(9_000_000)
@@ -296,7 +296,7 @@ async def test_a_locked_database_changes_nothing_and_heals(directory: Path, data
         with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             for call in (
-                lambda: store.logs.append(record, [b"no"], START, "log"),
+                lambda: store.logs.append(record, [b"no"], START),
                 lambda: store.models.create("n", b""),
                 lambda: store.models.delete(record),
                 lambda: store.snapshots.put(record, START, b"newer"),
@@ -311,7 +311,7 @@ async def test_a_locked_database_changes_nothing_and_heals(directory: Path, data
         assert await store.snapshots.get(record, START) == b"older"
         assert await blob_bytes(store.blobs, "b") == b"older"
         assert await store.blobs.keys("c") == []
-        answer = await store.logs.append(record, [b"yes"], START, "log")
+        answer = await store.logs.append(record, [b"yes"], START)
         assert [entry[:2] for entry in answer] == [("1", b"yes")]
         assert await store.models.all() == [record]
 
@@ -319,10 +319,10 @@ async def test_a_locked_database_changes_nothing_and_heals(directory: Path, data
 async def test_a_database_that_may_not_be_written_does_not_heal(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
-        written = await store.logs.append(record, [b"1"], START, "log")
+        written = await store.logs.append(record, [b"1"], START)
         store.engine.tables.connection.execute("PRAGMA query_only = ON")
         with pytest.raises(StorageUnavailable, match="restart") as caught:
-            await store.logs.append(record, [b"2"], "1", "log")
+            await store.logs.append(record, [b"2"], "1")
         assert not caught.value.heals
         assert await read_all(store, record) == written
 
@@ -330,12 +330,17 @@ async def test_a_database_that_may_not_be_written_does_not_heal(directory: Path)
 # -- durability, checkpoints ----------------------------------------------------------------------
 
 
-async def test_only_appends_that_request_fsync_have_it(directory: Path) -> None:
-    async with opened(directory) as store:
-        record = await store.models.create("m", b"")
-        for durability, level in (("log", 1), ("fsync", 2), ("log", 1), ("fsync", 2)):
-            await store.logs.append(record, [b"x"], START, durability)  # type: ignore[arg-type]
-            assert store.engine.tables.connection.execute("PRAGMA synchronous").fetchone() == (level,)
+@pytest.mark.parametrize(("durability", "level"), [("log", 1), ("fsync", 2)])
+async def test_appends_have_the_durability_of_the_store(directory: Path, durability: Durability, level: int) -> None:
+    store = SQLiteStore(directory, durability=durability)
+    await store.open()
+    record = await store.models.create("m", b"")
+    synchronous = "PRAGMA synchronous"
+    await store.logs.append(record, [b"x"], START)
+    assert store.engine.tables.connection.execute(synchronous).fetchone() == (level,)
+    await store.documents.put("kind", "name", b"", revision=None)
+    assert store.engine.tables.connection.execute(synchronous).fetchone() == (2,)
+    await store.close()
 
 
 @pytest.mark.parametrize("step", ["copy", "finish"])
@@ -351,7 +356,7 @@ async def test_either_step_of_a_checkpoint_keeps_the_write_ahead_log_short(
         record = await store.models.create("m", b"")
         after = START
         for _ in range(400):
-            after = (await store.logs.append(record, [bytes(1000)] * 50, after, "log"))[-1].position
+            after = (await store.logs.append(record, [bytes(1000)] * 50, after))[-1].position
             await store.cleaned()
             longest = max(longest, log.stat().st_size)
         assert longest < 2_000_000
@@ -373,7 +378,7 @@ async def test_a_checkpoint_waits_for_the_disk(
     monkeypatch.setattr(os, "fsync", noting)
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
-        await store.logs.append(record, [b"x"], START, "log")
+        await store.logs.append(record, [b"x"], START)
         await store.cleaned()
         assert str(database) in synced
 
@@ -381,10 +386,10 @@ async def test_a_checkpoint_waits_for_the_disk(
 async def test_an_append_after_the_last_entry_is_one_statement(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
-        (entry,) = await store.logs.append(record, [b"w"], START, "log")
+        (entry,) = await store.logs.append(record, [b"w"], START)
         statements: list[str] = []
         store.engine.tables.connection.set_trace_callback(statements.append)
-        await store.logs.append(record, [b"x", b"y"], entry.position, "log")
+        await store.logs.append(record, [b"x", b"y"], entry.position)
         assert [statement.split()[0] for statement in statements if "synchronous" not in statement] == ["INSERT"]
 
 
@@ -392,7 +397,7 @@ async def test_read_stops_at_many_bytes(directory: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(sqlite_logs, "READ_BYTES", 5000)
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
-        written = await store.logs.append(record, [bytes(1000)] * 12 + [bytes(9000)] * 2, START, "log")
+        written = await store.logs.append(record, [bytes(1000)] * 12 + [bytes(9000)] * 2, START)
         assert await store.logs.read(record, START, 100) == written[:5]
         assert await store.logs.read(record, "12", 100) == written[12:13]
         assert await read_all(store, record) == written
@@ -455,7 +460,7 @@ async def test_a_snapshot_that_is_written_incorrectly_leaves_the_previous_one(
 async def test_a_snapshot_whose_file_is_lost_or_damaged_is_none(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
-        await store.logs.append(record, [b"x"], START, "log")
+        await store.logs.append(record, [b"x"], START)
         for position in ("0", "1"):
             await store.snapshots.put(record, position, b"data of " + position.encode())
         lost, damaged = snapshot_files(directory)
@@ -473,7 +478,7 @@ async def test_a_snapshot_whose_file_is_lost_or_damaged_is_none(directory: Path)
 async def fill(store: SQLiteStore, record: ModelMeta, entries: int) -> str:
     after = START
     for start in range(0, entries, 2000):
-        after = (await store.logs.append(record, [b"%0400d" % start] * 2000, after, "log"))[-1].position
+        after = (await store.logs.append(record, [b"%0400d" % start] * 2000, after))[-1].position
     return after
 
 
@@ -483,10 +488,10 @@ async def test_a_deleted_model_is_removed_from_the_disk_while_others_append(dire
         await store.snapshots.put(record, await fill(store, record, 40_000), bytes(10_000))
         await store.models.delete(record)
         successor = await store.models.create("m", b"")
-        written = await store.logs.append(successor, [b"new"], START, "log")
+        written = await store.logs.append(successor, [b"new"], START)
         cleaned, appended = asyncio.create_task(store.cleaned()), 0
         while not cleaned.done():
-            await store.logs.append(other, [b"x"], str(appended), "log")
+            await store.logs.append(other, [b"x"], str(appended))
             appended += 1
         assert appended > 5
         assert await read_all(store, successor) == written
@@ -537,7 +542,7 @@ async def test_a_trim_that_was_interrupted_is_finished_at_the_next_opening(direc
 async def test_a_step_of_a_trim_removes_a_limited_number_of_entries(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
-        await store.logs.append(record, [b"x"] * 10, START, "log")
+        await store.logs.append(record, [b"x"] * 10, START)
         for through, left in ((9, 7), (9, 4), (7, 3)):
             await store.engine.threads.write(store.logs._drop_entries, record.incarnation, through, 3)
             assert rows(database, "SELECT count(*) FROM entries WHERE payload NOT NULL") == [(left,)]
@@ -547,7 +552,7 @@ async def test_a_step_of_a_trim_removes_a_limited_number_of_entries(directory: P
 async def test_a_deletion_or_trim_during_the_storing_of_a_snapshot_leaves_nothing(directory: Path, change: str) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
-        await store.logs.append(record, [b"x"], START, "log")
+        await store.logs.append(record, [b"x"], START)
         begun, go_on = threading.Event(), threading.Event()
         add = store.engine.blob_files.add
 
@@ -621,25 +626,25 @@ async def test_nothing_is_acknowledged_once_a_file_is_gone(
     monkeypatch.setattr(file_watch, "EVERY_SECONDS", 0.0)
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
-        (entry,) = await store.logs.append(record, [b"kept"], START, "log")
+        (entry,) = await store.logs.append(record, [b"kept"], START)
         file, aside = directory / name, directory / "aside"
         file.rename(aside)
         if replaced:
             file.write_bytes(aside.read_bytes())
         with pytest.raises(StorageUnavailable, match=f"{name} was re.*restore it"):
-            await store.logs.append(record, [b"lost"], entry.position, "log")
+            await store.logs.append(record, [b"lost"], entry.position)
         with pytest.raises(StorageUnavailable):
             await store.logs.changed({}, 0.01)
         with pytest.raises(StorageUnavailable):
             await store.documents.put("jobs", "a", b"x", revision=None)
         aside.rename(file)  # nothing was written in between, so nothing is lost
-        assert len(await store.logs.append(record, [b"again"], entry.position, "log")) == 1
+        assert len(await store.logs.append(record, [b"again"], entry.position)) == 1
 
 
 async def test_a_removed_folder_of_blobs_is_created_again(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"spec")
-        first, second = await store.logs.append(record, [b"a", b"b"], START, "log")
+        first, second = await store.logs.append(record, [b"a", b"b"], START)
         await store.snapshots.put(record, first.position, b"first")
         shutil.rmtree(directory / "blobs")
         assert await store.snapshots.get(record, first.position) is None

@@ -45,7 +45,6 @@ from manylabel_service.storage.redis import RedisStore
 
 NAMES = st.sampled_from(["a", "b", "c"])
 KINDS = st.sampled_from(["jobs", "data"])
-LEVELS = st.sampled_from(["log", "fsync"])
 PAYLOADS = st.lists(st.binary(max_size=40), min_size=1, max_size=5) | st.just([b"x" * 9000, b"", b"y"] * 25)
 FRACTIONS = st.floats(0, 1)
 
@@ -128,13 +127,12 @@ class StoreMachine(RuleBasedStateMachine):
         name=NAMES,
         payloads=PAYLOADS,
         known=FRACTIONS | st.just(1.0),
-        durability=st.sampled_from(["log", "fsync"]),
     )
-    def append(self, name: str, payloads: list[bytes], known: float, durability: str) -> None:
+    def append(self, name: str, payloads: list[bytes], known: float) -> None:
         if (model := self.models.get(name)) is None:
             return
         index = model.index(known)
-        call = self.store.logs.append(model.record, payloads, model.position(index), durability)  # type: ignore[arg-type]
+        call = self.store.logs.append(model.record, payloads, model.position(index))
         if index < model.trimmed:
             with pytest.raises(LogTrimmed):
                 self.run(call)
@@ -234,7 +232,7 @@ class StoreMachine(RuleBasedStateMachine):
     def use_the_dead(self, data: st.DataObject) -> None:
         record = data.draw(st.sampled_from(self.dead))
         for call in (
-            self.store.logs.append(record, [b"x"], START, "log"),
+            self.store.logs.append(record, [b"x"], START),
             self.store.snapshots.put(record, START, b"x"),
             self.store.snapshots.get(record, START),
             self.store.logs.trim(record, START),

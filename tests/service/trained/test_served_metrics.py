@@ -177,7 +177,7 @@ class TestFold:
     def update(version: int, scores: list[float], y: Labels, id: str, labels: tuple[str, ...] = LABELS) -> Update:
         example = Example(NO_FEATURES, y)
         by = ServedBy(version, labels)
-        return Update((example,), "log", prediction_ids=(id,), served=(np.array(scores),), answered=(by,))
+        return Update((example,), prediction_ids=(id,), served=(np.array(scores),), answered=(by,))
 
     def folded(self, updates: list[Update]) -> OnlineModel:
         model = OnlineModel(TrainedSpec(name="m"))
@@ -255,7 +255,7 @@ async def test_a_damaged_log_stops_the_metrics_but_not_the_predictions(lone_flee
     await lone_fleet.publish(registry, one)
     store = lone_fleet.store(registry)
     record = await store.models.find("m")
-    await store.logs.append(record, [b"no entry"], "0", "log")
+    await store.logs.append(record, [b"no entry"], "0")
     model = await registry.get("m")
     xs = [dense(one.X[0])]
     answered = await model.predict(xs)

@@ -165,7 +165,7 @@ def test_an_unreadable_entry_stays_and_other_things_go_on(copied: Filled, how: s
         assert record is not None
         newest = (await store.snapshots.all(record))[0]
         payload = msgpack.packb([LATER, "whatever"]) if how == "newer" else (await _rows(store))[-1][1]
-        await store.logs.append(record, [payload], newest.position, "log")
+        await store.logs.append(record, [payload], newest.position)
         if how == "flipped":
             edit_log(store, record, _flip_last)
 

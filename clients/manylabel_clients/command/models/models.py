@@ -59,7 +59,6 @@ def create(
             help="The fields of records that are text. Repeatable, one each. Default: long strings.",
         ),
     ] = None,
-    durability: Annotated[str | None, Option(help="Durability of updates: log or fsync.")] = None,
     old_names: Annotated[
         str | None,
         Option(
@@ -98,7 +97,6 @@ def create(
         scaling=scaling,
         missing=missing,
         text=None if text is None else {"fields": field_names(text)},
-        durability=durability,
         old_names=old_names,
         window=window,
         limits=_limits(limit),

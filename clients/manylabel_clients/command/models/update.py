@@ -100,6 +100,5 @@ def _print(model: str, learnt: int, what: str, receipt: Updated) -> None:
     done, how = ("learnt", "learnt") if what == "example" else ("labelled", "labels of")
     before = f" (had been {done} before)" if receipt.replayed else ""
     click.echo(
-        f"{count_of(learnt, what)} {done}{before}; {model} has {how} {receipt.updates:,} "
-        f"(position {receipt.position}, durability {receipt.durability})"
+        f"{count_of(learnt, what)} {done}{before}; {model} has {how} {receipt.updates:,} (position {receipt.position})"
     )

@@ -60,7 +60,6 @@ def print_status(status: AnyStatus) -> None:
         "follows": _followed(status.follow),
         "scaling": status.scaling if status.missing is None else f"{status.scaling} (missing: {status.missing})",
         "text": text_facts(status.text or {}),
-        "durability": status.durability,
         "updates": f"{status.updates:,} (position {status.position})",
         "labels": f"{status.labels:,}",
         "features": f"{status.features:,}",

@@ -19,7 +19,6 @@ class ModelSummary:
     algorithm: str
     params: dict[str, Any]
     scaling: str
-    durability: str
     limits: dict[str, Any] | None = field(default=None, kw_only=True)
     """Limits on features and labels."""
     missing: str | None = field(default=None, kw_only=True)

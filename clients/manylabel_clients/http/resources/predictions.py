@@ -119,8 +119,6 @@ class Updated:
     """Current log position of the model. Opaque."""
     updates: int
     """Total number of learnt examples, including these."""
-    durability: str
-    """Durability reached: ``log`` or ``fsync``."""
     replayed: bool = False
     """True if the server learnt the examples in an earlier attempt and repeated the response."""
 

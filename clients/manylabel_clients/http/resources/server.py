@@ -88,7 +88,6 @@ class ServerCalls(Resource):
         scaling: str | None = None,
         missing: str | None = None,
         text: Mapping[str, Any] | None = None,
-        durability: str | None = None,
         old_names: str | None = None,
         window: int | None = None,
         limits: Mapping[str, Any] | None = None,
@@ -125,7 +124,6 @@ class ServerCalls(Resource):
             scaling=scaling,
             missing=missing,
             text=text,
-            durability=durability,
             old_names=old_names,
             window=window,
             limits=limits,
@@ -219,7 +217,7 @@ class ServerCalls(Resource):
             asked["limits"] = {"features": None, "labels": None, **spec["limits"]}
         if "text" in spec:  # the server also lists omitted settings
             asked["text"] = _text_settings(spec["text"])
-        compared = ("updates", "algorithm", "params", "scaling", "missing", "text", "limits", "durability")
+        compared = ("updates", "algorithm", "params", "scaling", "missing", "text", "limits")
         return all(asked[part] == getattr(status, part) for part in compared if part in asked)
 
 

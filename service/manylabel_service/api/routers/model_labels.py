@@ -258,7 +258,7 @@ async def describe_labels(request: Request, response: Response, context: Context
     _check_count(document)
     wanted = validated(DescribeRequest, document, (), _path_of_edit)
     edits = {label: edit.model_dump(exclude_unset=True) for label, edit in wanted.labels.items()}
-    return await changed(request, response, context, replica, lambda durability: Describe(edits, durability, key))
+    return await changed(request, response, context, replica, Describe(edits, key))
 
 
 @_change(
@@ -280,9 +280,7 @@ async def set_groups(request: Request, response: Response, context: ContextOf, n
     key = idempotency_key(request, "groups", raw)
     wanted = validated(GroupsRequest, document, (), _path_of_edit)
     groups, parents = tuple(each.group for each in wanted.groups), wanted.parents
-    return await changed(
-        request, response, context, replica, lambda durability: Regroup(groups, parents, durability, key)
-    )
+    return await changed(request, response, context, replica, Regroup(groups, parents, key))
 
 
 @_change(
@@ -300,7 +298,7 @@ async def set_promise(request: Request, response: Response, context: ContextOf, 
     document, raw = await read_json(request)
     key = idempotency_key(request, "promise", raw)
     target = None if document is None else validated(schemas.PromiseRequest, document).target
-    return await changed(request, response, context, replica, lambda durability: SetPromise(target, durability, key))
+    return await changed(request, response, context, replica, SetPromise(target, key))
 
 
 def _check_count(document: Any) -> None:
@@ -331,7 +329,4 @@ async def _relabel(
     elif isinstance(wanted, RenameRequest):
         to = wanted.to
 
-    def entry(durability: str) -> Relabel:
-        return Relabel(label, to, durability, key, merges, paused)
-
-    return await changed(request, response, context, replica, entry)
+    return await changed(request, response, context, replica, Relabel(label, to, key, merges, paused))

@@ -5,7 +5,6 @@ from typing import Any
 from pydantic import Field
 
 from manylabel_service.api.schemas.base import At, ResponseModel
-from manylabel_service.storage import Durability
 
 
 class FeaturePart(ResponseModel):
@@ -119,8 +118,6 @@ class UpdateResponse(At):
 
     updates: int
     """Number of examples that the model has learnt in total."""
-    durability: Durability
-    """Failures that the update survives: `log` a kill of the server, `fsync` also a loss of power."""
 
 
 class PredictUpdateResponse(Prediction, UpdateResponse):

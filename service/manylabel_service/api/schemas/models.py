@@ -6,7 +6,6 @@ from manylabel_service.api.schemas.base import At, ResponseModel, omitted_if_emp
 from manylabel_service.api.schemas.metrics import BothMeasures, PromiseOfModel
 from manylabel_service.online.spec.limits import ModelLimits
 from manylabel_service.online.spec.text import Text
-from manylabel_service.storage import Durability
 
 
 class Ignored(ResponseModel):
@@ -37,7 +36,6 @@ class _Spec(ResponseModel):
     """Limits as requested at creation."""
     sources: SourcesOfModel
     """Factors of the weights of examples, by the source of their labels."""
-    durability: Durability
 
 
 class GroupOfLabels(ResponseModel):

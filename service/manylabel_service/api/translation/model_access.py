@@ -47,10 +47,10 @@ def trained(hosted: HostedModel) -> TrainedModel:
 
 
 async def changed(
-    request: Request, response: Response, context: Context, replica: Replica, entry: Callable[[str], Control]
+    request: Request, response: Response, context: Context, replica: Replica, entry: Control
 ) -> dict[str, Any]:
-    """Return the response to a change by a control entry, which `entry` makes for the durability of the model."""
-    updated = await context.registry.ask(replica, lambda replica: replica.change(entry(replica.durability)))
+    """Return the response to a change by a control entry."""
+    updated = await context.registry.ask(replica, lambda replica: replica.change(entry))
     return receipt_of_change(updated, request, response)
 
 

@@ -153,7 +153,7 @@ def check_numbers(examples: int, needed: int, context: Context) -> None:
 def receipt(updated: UpdateResult, scope: Scope) -> dict[str, Any]:
     """Return the fields of the response to every update, and note the position for the audit log."""
     note(scope, position=updated.position)
-    return {"position": updated.position, "updates": updated.updates, "durability": updated.durability}
+    return {"position": updated.position, "updates": updated.updates}
 
 
 def receipt_of_change(updated: UpdateResult, request: Request, response: Response) -> dict[str, Any]:

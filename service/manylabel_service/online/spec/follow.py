@@ -83,12 +83,10 @@ class Roles:
 
 
 def promoted(leader: bytes, follower: bytes, position: str) -> bytes:
-    """Return the stored spec of a follower that replaces its leader after a position, with the name and the durability
-    of the leader.
-    """
-    document, led = json.loads(follower), json.loads(leader)
+    """Return the stored spec of a follower that replaces its leader after a position, with the name of the leader."""
+    document = json.loads(follower)
     del document[FIELD]
-    document.update({field: led[field] for field in ("name", "durability")})
+    document["name"] = json.loads(leader)["name"]
     return _switched(document, position)
 
 

@@ -25,7 +25,6 @@ from manylabel_service.online.spec.limits import LimitsField, limits_to_dict
 from manylabel_service.online.spec.params import PARAMS, AnyParams, Params
 from manylabel_service.online.spec.text import Text, text_to_dict
 from manylabel_service.parameters import in_json
-from manylabel_service.storage import Durability
 
 MAX_NAME_BYTES = 256
 """Maximum length of the name of a label or a feature in bytes of UTF-8."""
@@ -96,7 +95,7 @@ class Sources(Documented):
 
 
 class ModelSpec(Documented):
-    """Settings of a model at its creation: learner, features, labels, limits and durability.
+    """Settings of a model at its creation: learner, features, labels and limits.
 
     Defaults of the learner are filled in once, here, so a release with different defaults loads the same model.
     """
@@ -124,8 +123,6 @@ class ModelSpec(Documented):
     text: Text | None = None
     """Settings for texts in records. Null: bare strings and strings of more than 200 characters are texts, other
     strings are categories."""
-    durability: Durability | None = None
-    """Durability of an update when the server responds; null for the server's setting."""
     old_names: Literal["follow", "refuse"] = "follow"
     """Handling of old names of renamed or merged labels in updates: `follow` learns them under the current name,
     `refuse` rejects them with 422.

@@ -33,7 +33,6 @@ class TrainedSpec(BaseModel, defer_build=True):
     labels: ClassVar[None] = None
     limits: ClassVar[None] = None
     text: ClassVar[None] = None
-    durability: ClassVar[None] = None
     window: ClassVar[int] = WINDOW
 
     def to_bytes(self) -> bytes:

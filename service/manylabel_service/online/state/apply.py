@@ -351,9 +351,7 @@ class ApplyBatch:
             except ServiceError as error:
                 outcome = ApplyResult(error)
             else:
-                answer = UpdateOutcome(
-                    entry.position, model.updates, change.durability, None, rolled_back_to=change.needs
-                )
+                answer = UpdateOutcome(entry.position, model.updates, None, rolled_back_to=change.needs)
                 if change.key is not None:
                     model.keys.add(change.key, answer)
                 outcome = ApplyResult(answer, previous_position=previous, label_changes=changes)
@@ -458,7 +456,6 @@ class ApplyBatch:
         answer = UpdateOutcome(
             model.position,
             model.updates,
-            update.durability,
             scores,
             entry.skipped,
             probabilities=probabilities,

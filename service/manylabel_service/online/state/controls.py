@@ -53,14 +53,13 @@ class Control(ABC):
     Attributes
     ----------
     code : number of the kind in the bytes of an entry.
-    read : returns an entry with a durability, a key and `facts`; raises ValueError or TypeError if they are invalid.
-    durability, key : durability of the entry, and the idempotency key of its request.
+    read : returns an entry with a key and `facts`; raises ValueError or TypeError if they are invalid.
+    key : idempotency key of the request.
     """
 
     __slots__ = ()
     code: ClassVar[int]
     read: ClassVar[Callable[..., "Control"]]
-    durability: str
     key: IdempotencyKey | None
 
     @property
@@ -111,7 +110,6 @@ class Rollback(Control):
     """Rollback to the snapshot at `to`."""
 
     to: str
-    durability: str
     key: IdempotencyKey | None = None
     code = 1
 
@@ -120,8 +118,8 @@ class Rollback(Control):
         return (self.to,)
 
     @classmethod
-    def read(cls, durability: str, key: IdempotencyKey | None, to: str) -> "Rollback":
-        return cls(to, durability, key)
+    def read(cls, key: IdempotencyKey | None, to: str) -> "Rollback":
+        return cls(to, key)
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "rollback", "to": self.to}
@@ -145,7 +143,6 @@ class Relabel(Control):
 
     label: str
     to: str | None
-    durability: str
     key: IdempotencyKey | None = None
     merges: bool = False
     paused: bool | None = None
@@ -159,7 +156,6 @@ class Relabel(Control):
     @classmethod
     def read(
         cls,
-        durability: str,
         key: IdempotencyKey | None,
         label: str,
         to: str | None,
@@ -170,7 +166,7 @@ class Relabel(Control):
             raise ValueError("expected two labels, and a flag for a merge")
         if paused is not None and (type(paused) is not bool or to is not None or merges):
             raise ValueError("expected one label, and a flag for a pause")
-        return cls(label, to, durability, key, merges, paused)
+        return cls(label, to, key, merges, paused)
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "label", "label": self.label, "change": self._change, "to": self.to}
@@ -198,7 +194,6 @@ class Describe(Control):
     """Change of titles, descriptions and URIs of labels; unknown labels are declared."""
 
     edits: Mapping[str, Edit]
-    durability: str
     key: IdempotencyKey | None = None
     code = 3
 
@@ -207,13 +202,13 @@ class Describe(Control):
         return (self.edits,)
 
     @classmethod
-    def read(cls, durability: str, key: IdempotencyKey | None, edits: dict[str, dict[str, Any]]) -> "Describe":
+    def read(cls, key: IdempotencyKey | None, edits: dict[str, dict[str, Any]]) -> "Describe":
         known = isinstance(edits, dict) and len(edits) <= MAX_DESCRIBED
         if not (known and all(isinstance(label, str) for label in edits)):
             raise ValueError(f"expected at most {MAX_DESCRIBED} labels")
         for edit in edits.values():
             check_edit(edit)
-        return cls(edits, durability, key)
+        return cls(edits, key)
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "describe", "labels": self.edits}
@@ -239,7 +234,6 @@ class Regroup(Control):
 
     groups: tuple[Group, ...]
     parents: Mapping[str, str]
-    durability: str
     key: IdempotencyKey | None = None
     code = 4
 
@@ -248,9 +242,7 @@ class Regroup(Control):
         return self.groups, self.parents
 
     @classmethod
-    def read(
-        cls, durability: str, key: IdempotencyKey | None, groups: list[list[Any]], parents: dict[str, str]
-    ) -> "Regroup":
+    def read(cls, key: IdempotencyKey | None, groups: list[list[Any]], parents: dict[str, str]) -> "Regroup":
         try:
             found = tuple(Group(name, tuple(labels), choose) for name, labels, choose in groups)
             names = [*parents, *parents.values(), *(label for group in found for label in group.labels)]
@@ -259,7 +251,7 @@ class Regroup(Control):
             label_groups.check_written(found, parents)
         except (InvalidField, AttributeError) as error:
             raise ValueError(str(error)) from error
-        return cls(found, parents, durability, key)
+        return cls(found, parents, key)
 
     def to_json(self) -> dict[str, Any]:
         groups = [{**group._asdict(), "labels": list(group.labels)} for group in self.groups]
@@ -283,7 +275,6 @@ class SetPromise(Control):
     """Start of a promise of precision; without a target, end of the promise."""
 
     target: Target | None
-    durability: str
     key: IdempotencyKey | None = None
     code = 5
 
@@ -292,14 +283,14 @@ class SetPromise(Control):
         return (self.target,)
 
     @classmethod
-    def read(cls, durability: str, key: IdempotencyKey | None, target: list[float | None] | None) -> "SetPromise":
+    def read(cls, key: IdempotencyKey | None, target: list[float | None] | None) -> "SetPromise":
         try:
             found = None if target is None else Target(*target)  # type: ignore[arg-type]
             if found is not None:
                 check_target(found)
         except InvalidField as error:
             raise ValueError(str(error)) from error
-        return cls(found, durability, key)
+        return cls(found, key)
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "promise", "promise": None if self.target is None else self.target._asdict()}

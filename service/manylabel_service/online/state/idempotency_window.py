@@ -67,8 +67,8 @@ class IdempotencyWindow:
         if not isinstance(rows, list):
             raise ValueError("keys: expected a list")
         for row in rows:
-            if not isinstance(row, list) or len(row) != 10:
-                raise ValueError("keys: a response must have 10 parts")
+            if not isinstance(row, list) or len(row) != 9:
+                raise ValueError("keys: a response must have 9 parts")
             key, digest, *answer = row
             if not (isinstance(key, str) and isinstance(digest, bytes) and len(digest) in (0, 16)) or key in window:
                 raise ValueError("keys: expected distinct strings, each with 16 bytes or none")
@@ -79,7 +79,7 @@ class IdempotencyWindow:
 def _pack(a: UpdateOutcome) -> list[Any]:
     scores, probabilities = _packed_rows(a.scores), _packed_rows(a.probabilities)
     decisions = None if a.decisions is None else [row.astype("<i4", copy=False).tobytes() for row in a.decisions]
-    return [a.position, a.updates, a.durability, scores, a.skipped, a.rolled_back_to, probabilities, decisions]
+    return [a.position, a.updates, scores, a.skipped, a.rolled_back_to, probabilities, decisions]
 
 
 def _packed_rows(rows: Sequence[NDArray[np.float64]] | None) -> list[bytes] | None:
@@ -89,16 +89,15 @@ def _packed_rows(rows: Sequence[NDArray[np.float64]] | None) -> list[bytes] | No
 def _unpack(
     position: Any,
     updates: Any,
-    durability: Any,
     scores: Any,
     skipped: Any,
     rolled_back_to: Any,
     probabilities: Any,
     decisions: Any,
 ) -> UpdateOutcome:
-    words = (position, durability, "" if rolled_back_to is None else rolled_back_to)
+    words = (position, "" if rolled_back_to is None else rolled_back_to)
     if not all(isinstance(word, str) for word in words):
-        raise ValueError("keys: position, durability and target of a response must be strings")
+        raise ValueError("keys: position and target of a response must be strings")
     if not all(type(count) is int and count >= 0 for count in (updates, skipped)):
         raise ValueError("keys: the numbers of a response must be counts")
     rows, likely = _unpacked_rows(scores), _unpacked_rows(probabilities)
@@ -114,7 +113,7 @@ def _unpack(
     for row, own in zip(rows or (), decided or (), strict=False):
         if not len(own) or own[0] not in (0, 1) or ((own[1:] < 0) | (own[1:] >= len(row) - 1)).any():
             raise ValueError("keys: a decision must be a review flag and columns of labels")
-    return UpdateOutcome(position, updates, durability, rows, skipped, rolled_back_to, likely, decided)
+    return UpdateOutcome(position, updates, rows, skipped, rolled_back_to, likely, decided)
 
 
 def _unpacked_rows(rows: Any) -> tuple[NDArray[np.float64], ...] | None:

@@ -1,6 +1,6 @@
 """Log entries, an Update or a `Control`, as bytes and back.
 
-An entry is a msgpack array, [format, kind, durability, key, digest, ...]. A rollback continues with [to], a relabel
+An entry is a msgpack array, [format, kind, key, digest, ...]. A rollback continues with [to], a relabel
 with [label, to, merges], followed by `paused` if the label is paused or resumed, a describe with [{label: {field: text
 or null}}], a regroup with [[[name, labels, choose], ...], {child: parent}], a promise with [[precision, settled,
 missed, audit rate] or null], an update with [want_predictions, want_probabilities, origin, examples]. An origin is null
@@ -50,7 +50,6 @@ class Update(NamedTuple):
     """
 
     examples: tuple[Example, ...]
-    durability: str
     key: IdempotencyKey | None = None
     want_predictions: bool = False
     prediction_ids: tuple[str, ...] | None = None
@@ -100,7 +99,7 @@ def encode(change: Change, format_version: int = FORMAT_VERSIONS[0]) -> bytes:
     """Return the entry of a change, in one of `FORMAT_VERSIONS`; raise the errors of `encode_head`."""
     if isinstance(change, Update):
         return encode_head(change, format_version) + b"".join(map(encode_example, change.examples))
-    head = (format_version, change.code, change.durability, *_packed_key(change.key))
+    head = (format_version, change.code, *_packed_key(change.key))
     packed: bytes = msgpack.packb((*head, *change.facts))
     return packed
 
@@ -126,7 +125,7 @@ def encode_head(update: Update, format_version: int = FORMAT_VERSIONS[0]) -> byt
             if through is not None:
                 origin = (*origin, through)
     wants = (update.want_predictions, update.want_probabilities)
-    head = (format_version, _UPDATE, update.durability, *_packed_key(update.key), *wants, origin)
+    head = (format_version, _UPDATE, *_packed_key(update.key), *wants, origin)
     packer = msgpack.Packer()
     fields = b"".join(map(packer.pack, head))
     entry: bytes = packer.pack_array_header(len(head) + 1) + fields + packer.pack_array_header(len(update.examples))
@@ -161,16 +160,15 @@ def decode(payload: bytes) -> Change:
                 f"entry has format version {format_version}; this release reads {FORMAT_VERSIONS[0]} to "
                 f"{FORMAT_VERSIONS[-1]}"
             )
-        kind, durability, key, digest, *facts = fields
+        kind, key, digest, *facts = fields
         if kind not in _READERS:
             raise ValueError(f"there is no kind {kind!r}")
-        return _READERS[kind](durability, _key(key, digest), *facts)
+        return _READERS[kind](_key(key, digest), *facts)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise UnreadableEntry(f"entry is damaged: {error}") from error
 
 
 def _update(
-    durability: str,
     key: IdempotencyKey | None,
     want_predictions: bool,
     want_probabilities: bool,
@@ -181,7 +179,6 @@ def _update(
     versions, decisions, through = (*more, None, None, None)[:3]
     update = Update(
         tuple(_unpack(*example) for example in examples),
-        durability,
         key,
         want_predictions,
         prediction_ids=None if ids is None else tuple(ids),

@@ -28,7 +28,6 @@ class UpdateOutcome(NamedTuple):
 
     position: str
     updates: int
-    durability: str
     scores: tuple[NDArray[np.float64], ...] | None
     skipped: int = 0
     rolled_back_to: str | None = None
@@ -59,7 +58,6 @@ class UpdateResult(NamedTuple):
 
     position: str
     updates: int
-    durability: str
     predictions: Sequence[Prediction] | None
     replayed: bool
     skipped: int = 0

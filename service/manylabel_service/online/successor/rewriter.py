@@ -226,7 +226,7 @@ class Rewriter(SuccessorWriter):
                 left = await asyncio.to_thread(self._without, entry, indices)
                 _count(self.counted, entry, (change, indices), "")
             if isinstance(result.answer, ServiceError):  # otherwise the change might be learnt now
-                left = entry._replace(payload=encode(Update((), change.durability), self._format))
+                left = entry._replace(payload=encode(Update(()), self._format))
             amended.append(left)
             await pace.rest()
         return amended

@@ -46,7 +46,7 @@ from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost, payload_bytes
 from manylabel_service.online.updates.replay_verifier import ReplayVerifier
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
-from manylabel_service.storage import Durability, Entry, ModelMeta, SnapshotMeta
+from manylabel_service.storage import Entry, ModelMeta, SnapshotMeta
 
 APPENDS = 3
 """Maximum number of attempts to append, each after the model was restored."""
@@ -68,7 +68,7 @@ class Applier:
 
     Parameters
     ----------
-    record, model, durability : metadata and initial state of the model.
+    record, model : metadata and initial state of the model.
     host : components that the models of a process share.
     queue : updates to append.
     snapshot_reader, snapshotter : reader and snapshotter of the model.
@@ -86,7 +86,6 @@ class Applier:
         self,
         record: ModelMeta,
         model: OnlineModel,
-        durability: Durability,
         host: Host,
         queue: UpdateQueue,
         snapshot_reader: SnapshotReader,
@@ -97,7 +96,6 @@ class Applier:
         self.model = model
         self.events = Events(record.name, lambda: self.model)
         self._record = record
-        self._durability = durability
         self._store = store = host.store
         self._queue = queue
         self._snapshotter = snapshotter
@@ -308,7 +306,7 @@ class Applier:
                 await self._restore_anew()
             self._must_read = False
             try:
-                return await self._store.logs.append(self._record, payloads, self.model.position, self._durability)
+                return await self._store.logs.append(self._record, payloads, self.model.position)
             except (LogTrimmed, LogLost) as error:
                 self._mark_diverged(error)
                 if not attempts_left:

@@ -4,13 +4,13 @@ import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
 from struct import pack
-from typing import Any, get_args
+from typing import Any
 from zlib import crc32
 
-from manylabel_service.errors import DurabilityUnavailable, ModelGone
+from manylabel_service.errors import ModelGone, StorageUnavailable
 from manylabel_service.storage.checksums import damaged_entry, next_link
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import Durability, Entry, ModelMeta, position_key
+from manylabel_service.storage.protocol import Entry, ModelMeta, position_key
 from manylabel_service.storage.redis.engine import Engine, Part
 from manylabel_service.storage.redis.keys import Keys, entry_id
 from manylabel_service.storage.redis.scripts import ADOPT, APPEND, COUNT, READ, SEAL, TRIM, check
@@ -33,9 +33,10 @@ FIRST_NUMBERS = 10**9
 class RedisLogs(Part):
     """Implements `Logs` on the engine of a store."""
 
-    durabilities: frozenset[Durability] = frozenset(("log",))
     waits_for_disk = False
-    """Whether an append with durability ``fsync`` must itself request the sync to disk."""
+    """Whether an append must itself request the sync to disk."""
+    unusable: StorageUnavailable | None = None
+    """Error of every append while Redis cannot guarantee the durability of the store."""
 
     def __init__(self, engine: Engine, watcher: Watcher) -> None:
         self._engine = engine
@@ -50,18 +51,12 @@ class RedisLogs(Part):
             raise ModelGone(record.name, record.incarnation)
 
     @gated
-    async def append(
-        self, record: ModelMeta, payloads: Sequence[bytes], after: str, durability: Durability
-    ) -> list[Entry]:
-        check_durability(durability)
+    async def append(self, record: ModelMeta, payloads: Sequence[bytes], after: str) -> list[Entry]:
+        # Usually one round trip, with the entries before the new ones.
         if not payloads:
             raise ValueError("an append needs at least one payload")
-        if durability not in self.durabilities:
-            raise DurabilityUnavailable(durability, self.durabilities)
-        return await self._append(record, payloads, after, sync=durability == "fsync" and self.waits_for_disk)
-
-    async def _append(self, record: ModelMeta, payloads: Sequence[bytes], after: str, sync: bool) -> list[Entry]:
-        """Append entries, and read those before them, usually in one round trip."""
+        if self.unusable is not None:
+            raise StorageUnavailable(self.unusable.detail, self.unusable.heals)
         keys = Keys.of(record)
         entries: list[Entry] = []
         checksums = pack(f"<{len(payloads)}I", *map(crc32, payloads))
@@ -78,7 +73,7 @@ class RedisLogs(Part):
                 first,
                 checksums,
                 *payloads,
-                sync=sync,
+                sync=self.waits_for_disk,
                 left_behind=lambda task: self._leave(task, record),
             )
             check(answer, record, after)
@@ -166,12 +161,6 @@ class RedisLogs(Part):
         """Wait for appends whose callers were cancelled."""
         if tasks := [task for task, incarnation in self._left_behind.items() if incarnation == record.incarnation]:
             await asyncio.wait(tasks)
-
-
-def check_durability(durability: str) -> None:
-    """Raise ValueError for an unknown durability."""
-    if durability not in get_args(Durability):
-        raise ValueError(f"durability must be one of {', '.join(get_args(Durability))}, not {durability!r}")
 
 
 def _checked(record: ModelMeta, flat: Sequence[bytes], link: bytes) -> list[Entry]:

@@ -12,6 +12,7 @@ from manylabel_service.errors import StorageUnavailable, StoreUnusable
 from manylabel_service.storage.address import Address
 from manylabel_service.storage.background import attempt
 from manylabel_service.storage.gate import gated
+from manylabel_service.storage.protocol import Durability
 from manylabel_service.storage.redis.blobs import RedisBlobs
 from manylabel_service.storage.redis.client.capabilities import Capabilities, inspect
 from manylabel_service.storage.redis.client.connection import Connection
@@ -41,12 +42,14 @@ class RedisStore:
     ----------
     address : address of the server, or of any node of a cluster.
     timeout_seconds : timeout in seconds for a connection, and for a response.
+    durability : durability of appends.
     """
 
     shared = True
 
-    def __init__(self, address: Address, timeout_seconds: float = 5.0) -> None:
+    def __init__(self, address: Address, timeout_seconds: float = 5.0, durability: Durability = "log") -> None:
         self.address = address
+        self._durability = durability
         self._timeout_seconds = timeout_seconds
         self.engine = Engine()
         self.gate = self.engine.gate
@@ -75,16 +78,26 @@ class RedisStore:
         self.engine.connection = connection
         await self._watcher.begin()
         self._take(found)
+        if self.logs.unusable is not None:
+            raise StoreUnusable(self.logs.unusable.detail)
         self._checked = connection.breaker.lost
         self.gate.open()
         self._upkeep = asyncio.create_task(self._keep_up())
 
     def _take(self, found: Capabilities) -> None:
-        self.logs.durabilities = found.durabilities
-        self.logs.waits_for_disk = found.waits_for_disk
+        fsync = self._durability == "fsync"
+        self.logs.waits_for_disk = fsync and found.waits_for_disk
+        self.logs.unusable = None
         log.info("redis_connected", address=str(self.address), cluster=found.is_cluster, **found.facts)
         for warning in found.warnings:
             log.warning("redis_configuration", address=str(self.address), warning=warning)
+        if fsync and not found.syncs:
+            detail = (
+                f"Redis at {self.address} cannot guarantee the durability fsync: set appendonly yes and appendfsync "
+                "always, or use Redis 7.2 or later"
+            )
+            log.error("redis_configuration", address=str(self.address), error=detail)
+            self.logs.unusable = StorageUnavailable(detail, heals=True)
 
     async def close(self) -> None:
         if not self.gate.is_open:

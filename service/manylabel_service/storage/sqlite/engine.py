@@ -22,6 +22,7 @@ from manylabel_service.errors import StoreDamaged
 from manylabel_service.storage.background import BackgroundTasks
 from manylabel_service.storage.gate import Gate
 from manylabel_service.storage.private import make_private, private_directory
+from manylabel_service.storage.protocol import Durability
 from manylabel_service.storage.sqlite.database.errors import while_opening
 from manylabel_service.storage.sqlite.database.file_watch import FileWatch
 from manylabel_service.storage.sqlite.database.maintenance import Maintenance
@@ -50,11 +51,12 @@ class Engine:
     blob_files: BlobFiles
     maintenance: Maintenance
 
-    def __init__(self, directory: Path, busy_timeout_seconds: float) -> None:
+    def __init__(self, directory: Path, busy_timeout_seconds: float, durability: Durability) -> None:
         self.directory = directory
         self._path = directory / DATABASE
         self.reserve = Reserve(directory / "reserve")
         self._busy_timeout_seconds = busy_timeout_seconds
+        self._durability = durability
         self._held = ExitStack()
         self.gate = Gate()
         self.background = BackgroundTasks()
@@ -89,7 +91,7 @@ class Engine:
                 create_tables(writer)
             mend_indexes(writer, self._path)
             other = held.enter_context(closing(connect(self._path, self._busy_timeout_seconds)))
-            self.tables = Tables(writer)
+            self.tables = Tables(writer, self._durability)
             self._checkpoints = WalCheckpointer(writer, other, descriptor)
             load()
             self._watch = FileWatch(self._path, descriptor)

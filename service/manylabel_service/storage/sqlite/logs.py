@@ -10,7 +10,7 @@ from functools import lru_cache
 from manylabel_service.errors import LogLost, LogTrimmed, ModelDamaged, ModelGone
 from manylabel_service.storage.checksums import damaged_entry, next_link
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import Durability, Entry, ModelMeta, position_key
+from manylabel_service.storage.protocol import Entry, ModelMeta, position_key
 from manylabel_service.storage.sqlite.database.tables import LAST_NUMBER, NUMBER_BITS, Log
 from manylabel_service.storage.sqlite.engine import Part, in_writer
 
@@ -25,14 +25,12 @@ READ_BYTES = 8 << 20
 class SQLiteLogs(Part):
     """Implements `Logs` on the engine of a store."""
 
-    durabilities: frozenset[Durability] = frozenset(("log", "fsync"))
-
     @in_writer
     def check(self, record: ModelMeta) -> None:
         self._tables.check(record)
 
     @in_writer
-    def append(self, record: ModelMeta, payloads: Sequence[bytes], after: str, durability: Durability) -> list[Entry]:
+    def append(self, record: ModelMeta, payloads: Sequence[bytes], after: str) -> list[Entry]:
         if not payloads:
             raise ValueError("an append needs at least one payload")
         log = self._tables.log(record)
@@ -40,9 +38,9 @@ class SQLiteLogs(Part):
         self._tables.check_open(record)
         one_statement = known >= log.last and len(payloads) < ROWS_PER_INSERT
         now_ms = max(time.time_ns() // 1_000_000, log.time_ms)
-        self._tables.synchronize(durability)
+        self._tables.synchronize(self._tables.durability)
         try:
-            with nullcontext() if one_statement else self._tables.transaction(durability):
+            with nullcontext() if one_statement else self._tables.transaction(self._tables.durability):
                 entries = self._select(record, log.last, known, -1) if known < log.last else []
                 link = self.insert(record.incarnation, log.last + 1, payloads, log.link, now_ms)
         except sqlite3.Error:

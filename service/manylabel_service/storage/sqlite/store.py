@@ -5,6 +5,7 @@ from pathlib import Path
 from manylabel_service.clock import now_ms
 from manylabel_service.storage.background import attempt
 from manylabel_service.storage.gate import gated
+from manylabel_service.storage.protocol import Durability
 from manylabel_service.storage.snapshots import Snapshots
 from manylabel_service.storage.sqlite.blobs import SQLiteBlobs
 from manylabel_service.storage.sqlite.documents import SQLiteDocuments
@@ -22,12 +23,13 @@ class SQLiteStore:
     directory : data directory, created if necessary. One store at a time can open it.
     busy_timeout_seconds : seconds to wait for a program that locks the database (a backup, a shell) before an operation
         fails with `StorageUnavailable`.
+    durability : durability of appends.
     """
 
     shared = False
 
-    def __init__(self, directory: Path, busy_timeout_seconds: float = 5.0) -> None:
-        self.engine = Engine(directory, busy_timeout_seconds)
+    def __init__(self, directory: Path, busy_timeout_seconds: float = 5.0, durability: Durability = "log") -> None:
+        self.engine = Engine(directory, busy_timeout_seconds, durability)
         self.gate = self.engine.gate
         self.logs = SQLiteLogs(self.engine)
         self.predictions = SQLitePredictions(self.engine)

@@ -11,7 +11,7 @@ from manylabel_clients.http.resources.models import ModelCalls
 from manylabel_clients.http.transport.json_body import from_json
 from manylabel_clients.http.transport.retry import Retry
 
-ANSWER = {"labels": ["a"], "scores": {"a": 0.5}, "threshold": 0.1, "position": "7", "updates": 1, "durability": "log"}
+ANSWER = {"labels": ["a"], "scores": {"a": 0.5}, "threshold": 0.1, "position": "7", "updates": 1}
 LIKELY = {**ANSWER, "probabilities": {"a": 0.75}}
 
 

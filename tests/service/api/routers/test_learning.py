@@ -11,7 +11,6 @@ def test_an_update_is_learnt_before_its_response(client: TestClient, model: str)
     item = {"x": {"word=cat": 1}, "y": ["pets"]}
     first = ok(client.post(f"{model}/update", json=item))
     assert first["updates"] == 1
-    assert first["durability"] == "log"
 
     predicted = ok(client.post(f"{model}/predict", json={"x": {"word=cat": 1}}))
     assert predicted["labels"] == ["pets"]
@@ -43,10 +42,3 @@ def test_dense_and_sparse_features_are_the_same_example(client: TestClient) -> N
             client.post(f"{address}/update", json={"x": x, "y": y}).raise_for_status()
     predictions = [client.post(f"{each}/predict", json={"x": x}).json() for each in addresses for x in (DENSE, SPARSE)]
     assert all(prediction == predictions[0] for prediction in predictions)
-
-
-def test_a_response_names_the_durability_of_its_model(client: TestClient) -> None:
-    for durability in ("log", "fsync"):
-        address = create(client, f"durable.{durability}", durability=durability)
-        answer = client.post(f"{address}/update", json={"x": {"a": 1}, "y": []}).json()
-        assert answer["durability"] == client.get(address).json()["durability"] == durability

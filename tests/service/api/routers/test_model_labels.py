@@ -159,7 +159,7 @@ def test_labels_are_merged(client: TestClient) -> None:
 @pytest.mark.parametrize("declared", [False, True])
 def test_a_new_label_is_an_event(declared: bool) -> None:
     log = [
-        LogEntry(str(at), Update(tuple(Example(named(a=1), Labels.all_of(y)) for y in ys), "log"))
+        LogEntry(str(at), Update(tuple(Example(named(a=1), Labels.all_of(y)) for y in ys)))
         for at, ys in enumerate(([["p"], ["q", "p"]], [["q"], ["r"]]), 1)
     ]
     batch = ApplyBatch(new_model(**({"labels": ["p", "q", "r"]} if declared else {})), log)

@@ -109,7 +109,6 @@ def test_an_existing_name_is_refused(client: TestClient, model: str) -> None:
         ({"labels": ["a", None]}, ["/labels/1"]),
         ({"labels": ["a", "a"]}, ["/labels"]),
         ({"scaling": "l2"}, ["/scaling"]),
-        ({"durability": "disk"}, ["/durability"]),
         ({"window": 0}, ["/window"]),
         ({"weights": []}, ["/weights"]),
         ({"old_names": "keep"}, ["/old_names"]),

@@ -63,7 +63,7 @@ def test_partial_labels_are_measured_with_the_weight_of_the_first_part(client: T
 
 def entry(weight: float) -> bytes:
     x = Features(None, None, np.array([1.0], dtype=np.float32))
-    return encode(Update((Example(x, Labels.all_of(["a"]), weight),), "log"))
+    return encode(Update((Example(x, Labels.all_of(["a"]), weight),)))
 
 
 @for_each("wrong", [0.0, -1.0, 1001.0, float("nan"), float("inf"), 2, "2", None])

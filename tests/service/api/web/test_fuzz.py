@@ -41,7 +41,6 @@ specs = st.fixed_dictionaries(
         "features": anything,
         "labels": anything,
         "scaling": scalars,
-        "durability": scalars,
         "window": scalars,
     },
 )

@@ -58,7 +58,6 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.JobEnded("01k", "has failed"), 409, "job_ended", None),
     (errors.JobNotRetryable("01k", "queued"), 409, "job_not_retryable", None),
     (errors.JobsFull(100), 429, "jobs_full", "30"),
-    (errors.DurabilityUnavailable("fsync", ["log"]), 422, "invalid_request", None),
     (errors.StorageUnavailable("disk full", heals=True), 503, "storage_unavailable", "5"),
     (errors.StorageUnavailable("no such file", heals=False), 503, "storage_unavailable", None),
     (errors.ReleaseTooOld("the log has an entry of form 2"), 503, "release_too_old", "1"),

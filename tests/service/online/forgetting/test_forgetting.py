@@ -190,8 +190,8 @@ async def test_refused_entries_stay_unlearnt_after_forgetting(lone_fleet: Any) -
 
     await replica.update([dense(3, REF)])
     # Entries that other servers admitted before their models had applied the entries before.
-    refused = Update((dense(5),), "log"), Relabel("p", "p", "log"), Update((dense(4),), "log")
-    await store.logs.append(record, [encode(each) for each in refused], replica.position, "log")
+    refused = Update((dense(5),)), Relabel("p", "p"), Update((dense(4),))
+    await store.logs.append(record, [encode(each) for each in refused], replica.position)
     replica.poll()
     await replica.sync()
     assert replica.model.updates == 1

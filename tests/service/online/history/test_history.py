@@ -92,15 +92,15 @@ async def change(replica: Replica, rng: random.Random, positions: list[str]) -> 
             served = [np.zeros(len(replica.model.labels))]
             await replica.update([example(rng)._replace(y=y)], prediction_ids=[id], served=served)
     elif draw < 0.80:
-        await replica.change(Relabel(rng.choice(names), f"new{len(positions)}", "log"))
+        await replica.change(Relabel(rng.choice(names), f"new{len(positions)}"))
     elif draw < 0.82:
-        await replica.change(Relabel(rng.choice(names), None, "log"))
+        await replica.change(Relabel(rng.choice(names), None))
     elif draw < 0.86:
-        await replica.change(Relabel(rng.choice(names), None, "log", paused=True))
+        await replica.change(Relabel(rng.choice(names), None, paused=True))
     elif draw < 0.90:
-        await replica.change(Describe({rng.choice(names): {"title": f"title {len(positions)}"}}, "log"))
+        await replica.change(Describe({rng.choice(names): {"title": f"title {len(positions)}"}}))
     elif draw < 0.94:
-        await replica.change(Regroup((Group("g", tuple(names[:2]), "at_most_one"),), {names[2]: names[0]}, "log"))
+        await replica.change(Regroup((Group("g", tuple(names[:2]), "at_most_one"),), {names[2]: names[0]}))
     else:
         await replica.rollback(rng.choice(positions))
 
@@ -347,7 +347,7 @@ async def filled(store: Store, n_entries: int = 150) -> tuple[ModelMeta, list[En
     for number in range(n_entries):
         after = entries[-1].position if entries else START
         payload = b"%d " % number * random.Random(number).randint(1, 90)
-        entries += await store.logs.append(record, [payload], after, "log")
+        entries += await store.logs.append(record, [payload], after)
     return record, entries
 
 

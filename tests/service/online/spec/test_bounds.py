@@ -92,7 +92,7 @@ def test_no_stream_grows_a_model_beyond_its_bound(spec: dict[str, Any], policy: 
         if step % 30 == 10:
             states[model.position] = model.to_bytes()
         if step % 30 == 29:
-            append(model, Rollback(chance.choice(list(states)), "log"), states)
+            append(model, Rollback(chance.choice(list(states))), states)
         largest = max(largest, model.learner.pipeline.nbytes)
         assert model.learner.pipeline.nbytes <= bound
         if step % 10 == 9:

@@ -50,7 +50,7 @@ def limits(features: str | None = None, labels: str | None = None, most: int = 2
 
 
 def one_update(*examples: tuple[Features, Labels]) -> Update:
-    return Update(tuple(Example(*each) for each in examples), "log")
+    return Update(tuple(Example(*each) for each in examples))
 
 
 def learner_state(model: OnlineModel) -> dict[str, bytes]:
@@ -71,11 +71,11 @@ def test_a_rollback_restores_the_count_of_ignored_names_but_frees_no_columns() -
     states = {"0": new_model(**limits("ignore", "ignore")).to_bytes(), "1": model.to_bytes()}
     learn(model, (named(d=1, e=1), ["u"]))
     assert model.ignored == {"features": 3, "labels": 2}
-    append(model, Rollback("1", "log"), states)
+    append(model, Rollback("1"), states)
     assert model.ignored == {"features": 1, "labels": 1}
     learn(model, (named(d=1, e=1, a=1), ["u"]))
     assert model.ignored == {"features": 3, "labels": 2}
-    append(model, Rollback("0", "log"), states)
+    append(model, Rollback("0"), states)
     assert model.ignored == {"features": 0, "labels": 0}
     learn(model, (named(d=1, e=1, a=1), ["u"]))
     assert model.ignored == {"features": 1, "labels": 1}, "before any feature there is room for others"
@@ -123,7 +123,7 @@ def test_a_rollback_frees_no_columns() -> None:
     learn(model, (named(a=1), ["x"]))
     states = {"1": model.to_bytes()}
     learn(model, (named(b=1), ["x"]))
-    append(model, Rollback("1", "log"), states)
+    append(model, Rollback("1"), states)
     assert isinstance(learn(model, (named(c=1), ["x"])).answer, InvalidExample)
     answered(learn(model, (named(a=1, b=1), ["x"])))
 
@@ -136,7 +136,7 @@ def test_an_update_checked_before_a_rollback_is_checked_again() -> None:
     projection = DryRun(model)
     projection.add(update.examples[0])
     checked = projection.checked
-    append(model, Rollback("0", "log"), states)
+    append(model, Rollback("0"), states)
     learn(model, (named(c=1), ["x"]))
     (outcome,) = fold(model, [LogEntry("4", update, checked)])
     assert isinstance(outcome.answer, InvalidExample)
@@ -206,14 +206,14 @@ def test_ignoring_equals_learning_without_the_ignored_names(spec: dict[str, Any]
     # A vector is neither ignored nor limited, and may be refused for its length; of machines nothing is learnt. Which
     # numbers of a record are optional follows from all its names, ignored ones too.
     updates = [
-        Update(tuple(each._replace(x=numbers_of(each.x), source="human") for each in change.examples), "log")
+        Update(tuple(each._replace(x=numbers_of(each.x), source="human") for each in change.examples))
         for change in changes
         if isinstance(change, Update)
     ]
     model, plain, first_come = new_model(**spec, **limits("ignore", "ignore")), new_model(**spec), FirstCome(2)
     for update in updates:
         answered(append(model, update))
-        answered(append(plain, Update(tuple(map(first_come, update.examples)), "log")))
+        answered(append(plain, Update(tuple(map(first_come, update.examples)))))
     assert learner_state(model) == learner_state(plain)
     assert model.measures() == plain.measures()
     assert (model.features.names, model.labels) == (plain.features.names, plain.labels)

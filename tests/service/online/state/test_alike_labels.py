@@ -15,9 +15,9 @@ def test_a_model_lists_alike_labels_the_most_frequent_first() -> None:
     assert model.alike_labels() == [["Sport ", "sport"]]
     again = OnlineModel.from_bytes(model.to_bytes())
     assert again.alike_labels() == model.alike_labels()
-    append(model, Relabel("sport", "Sport ", "log", merges=True))
+    append(model, Relabel("sport", "Sport ", merges=True))
     assert model.alike_labels() == [], "a merged label is retired"
-    append(model, Relabel("news", "SPORT", "log"))
+    append(model, Relabel("news", "SPORT"))
     assert model.alike_labels() == [["Sport ", "SPORT"]], "a label that is renamed"
 
 
@@ -29,7 +29,7 @@ def test_an_event_of_a_new_label_names_an_earlier_one_that_it_is_alike() -> None
     for found in (results, parts):
         events = [event.data for result in found for event in events_of(result) if event.kind == "label"]
         assert [(data["label"], data.get("alike")) for data in events] == [("sport", None), ("Sport", "sport")]
-    declared = append(apart, Describe({"SPORT": {"title": "Sport"}}, "log"))
+    declared = append(apart, Describe({"SPORT": {"title": "Sport"}}))
     assert [change.alike for change in declared.label_changes] == ["sport"]
-    append(apart, Relabel("sport", None, "log"))
+    append(apart, Relabel("sport", None))
     assert [change.alike for change in learn(apart, (X, ["spOrt"])).label_changes] == ["Sport"], "retired ones are not"

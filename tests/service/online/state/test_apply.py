@@ -82,7 +82,7 @@ def test_entries_that_take_long_change_no_bit(spec: dict[str, Any], log: Log) ->
 
 def test_many_examples_are_checked_beside_the_event_loop() -> None:
     model = new_model()
-    update = Update((Example(named(a=1.0), Labels.all_of(["p"])),) * 300, "log")
+    update = Update((Example(named(a=1.0), Labels.all_of(["p"])),) * 300)
     batch = ApplyBatch(model, [LogEntry("1", update)])
     batch.take(1_000)
     assert batch.takes_long
@@ -94,8 +94,8 @@ def test_many_examples_are_checked_beside_the_event_loop() -> None:
 
 def test_entries_that_take_long_are_read_without_being_learnt() -> None:
     """A dataset of a log is made in this way."""
-    update = Update((Example(named(a=1.0), Labels.all_of(["p"])),) * 300, "log")
-    describe = controls.Describe({f"l{n}": {"title": "t"} for n in range(200)}, "log")
+    update = Update((Example(named(a=1.0), Labels.all_of(["p"])),) * 300)
+    describe = controls.Describe({f"l{n}": {"title": "t"} for n in range(200)})
     batch = ApplyBatch(new_model(), [LogEntry("1", describe), LogEntry("2", update)])
     read, more = 0, True
     while more:
@@ -107,7 +107,7 @@ def test_entries_that_take_long_are_read_without_being_learnt() -> None:
 
 def test_an_update_in_slices_is_one_update() -> None:
     model = new_model()
-    update = Update(tuple(Example(named(a=i), Labels.all_of(["x"])) for i in range(7)), "log")
+    update = Update(tuple(Example(named(a=i), Labels.all_of(["x"])) for i in range(7)))
     folding = ApplyBatch(model, [LogEntry("5", update)])
     assert folding.step(3)
     assert folding.step(3)

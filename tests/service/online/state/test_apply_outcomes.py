@@ -38,7 +38,7 @@ class TestProbabilities:
         first = predictions(model, learn(model, (named(a=1), ["z"]), (named(b=1), ["y"]), key=KEY, **BOTH).answer)
         for _ in range(5):
             learn(model, (named(a=1), ["y"]))
-        append(model, Rollback("1", "log"), states)
+        append(model, Rollback("1"), states)
         learn(model, (named(a=1), ["another"]))
         restarted = OnlineModel.from_bytes(model.to_bytes())
         for again in (model, restarted):
@@ -79,9 +79,9 @@ def packed_columns(decisions: list[list[int]]) -> list[bytes]:
 
 
 class TestTheWindowAsBytes:
-    """A row has 10 parts, among them scores, and at the end probabilities and decisions of each example."""
+    """A row has 9 parts, among them scores, and at the end probabilities and decisions of each example."""
 
-    SCORES, PROBABILITIES, DECISIONS = 5, -2, -1
+    SCORES, PROBABILITIES, DECISIONS = 4, -2, -1
 
     @pytest.fixture
     def row(self) -> list[Any]:
@@ -98,7 +98,7 @@ class TestTheWindowAsBytes:
         assert len(self.read([*row[:-1], packed_columns([[1], [0, 0]])])) == 1
 
     def test_a_missing_part_is_refused(self, row: list[Any]) -> None:
-        with pytest.raises(ValueError, match="10 parts"):
+        with pytest.raises(ValueError, match="9 parts"):
             self.read(row[:-1])
 
     @for_each(
@@ -131,7 +131,7 @@ class TestTheWindowAsBytes:
 class TestAlarms:
     def log(self, size: int) -> list[LogEntry]:
         parts = [tuple(map(drifting, range(start, start + size))) for start in range(0, LENGTH, size)]
-        return [LogEntry(str(1 + n), Update(part, "log")) for n, part in enumerate(parts)]
+        return [LogEntry(str(1 + n), Update(part)) for n, part in enumerate(parts)]
 
     def alarms(self, size: int, max_examples: int) -> list[Alarm]:
         model = new_model(**DRIFT)
@@ -161,8 +161,8 @@ class TestAlarms:
     def test_repeated_lines_raise_no_alarms(self) -> None:
         model = new_model(**DRIFT)
         examples = tuple(map(drifting, range(LENGTH)))
-        append(model, Update(examples[:200], "log", stream=StreamPart("s", tuple(range(1, 201)))))
-        rest = append(model, Update(examples, "log", stream=StreamPart("s", tuple(range(1, LENGTH + 1)))))
+        append(model, Update(examples[:200], stream=StreamPart("s", tuple(range(1, 201)))))
+        rest = append(model, Update(examples, stream=StreamPart("s", tuple(range(1, LENGTH + 1)))))
         assert list(rest.alarms) == self.alarms(LENGTH, 1000)
 
     def test_a_model_without_detectors_raises_no_alarms(self) -> None:

@@ -31,25 +31,23 @@ class Control(NamedTuple):
 
 
 SETTINGS: dict[str, Control] = {
-    "rename": Control(Relabel("p", "r", "log", KEY), lambda model: model.labels.names),
-    "retire": Control(Relabel("p", None, "log", KEY), lambda model: sorted(model.retired)),
+    "rename": Control(Relabel("p", "r", KEY), lambda model: model.labels.names),
+    "retire": Control(Relabel("p", None, KEY), lambda model: sorted(model.retired)),
     "merge": Control(
-        Relabel("p", "q", "log", KEY, merges=True), lambda model: (sorted(model.retired), model.old_names.by_column())
+        Relabel("p", "q", KEY, merges=True), lambda model: (sorted(model.retired), model.old_names.by_column())
     ),
-    "pause": Control(Relabel("p", None, "log", KEY, paused=True), lambda model: sorted(model.paused)),
+    "pause": Control(Relabel("p", None, KEY, paused=True), lambda model: sorted(model.paused)),
     "describe": Control(
-        Describe({"p": {"title": "P", "uri": None}, "\u00e9": {}}, "log", KEY),
+        Describe({"p": {"title": "P", "uri": None}, "\u00e9": {}}, KEY),
         lambda model: (model.labels.names, dict(model.details.by_column()), model.details.nbytes),
     ),
     "regroup": Control(
-        Regroup((Group("g", ("p", "q"), "one"),), {"\u00e9": "billing"}, "log", KEY),
+        Regroup((Group("g", ("p", "q"), "one"),), {"\u00e9": "billing"}, KEY),
         lambda model: (model.groups.to_json(model.labels), model.groups.nbytes),
     ),
-    "promise": Control(
-        SetPromise(EASY, "log", KEY), lambda model: model.promises.promise and model.promises.promise.target
-    ),
+    "promise": Control(SetPromise(EASY, KEY), lambda model: model.promises.promise and model.promises.promise.target),
 }
-OTHERS: dict[str, Change] = {"no promise": SetPromise(None, "log", KEY), "rollback": Rollback("5", "fsync", KEY)}
+OTHERS: dict[str, Change] = {"no promise": SetPromise(None, KEY), "rollback": Rollback("5", KEY)}
 
 
 @for_each("change", [*(control.change for control in SETTINGS.values()), *OTHERS.values()], ids=[*SETTINGS, *OTHERS])
@@ -77,7 +75,7 @@ def test_an_effect_stays_in_a_state_in_a_copy_and_after_a_rollback(control: Cont
     assert due != before
     restored = OnlineModel.from_bytes(model.to_bytes())
     copy = OnlineModel.from_bytes(model.seed("copy"))
-    assert isinstance(append(model, Rollback("5", "log"), states).answer, UpdateOutcome)
+    assert isinstance(append(model, Rollback("5"), states).answer, UpdateOutcome)
     after_restart = OnlineModel.from_bytes(model.to_bytes())
     for one in (restored, copy, model, after_restart):
         assert control.facts(one) == due
@@ -90,8 +88,8 @@ def test_a_large_change_is_applied_beside_the_event_loop() -> None:
     """`take` leaves it to `learn`, which runs in a thread, on every replica."""
     names = [f"l{n}" for n in range(600)]
     changes: list[Change] = [
-        Describe({name: {"title": "some words"} for name in names}, "log"),
-        Regroup((), dict.fromkeys(names[1:], names[0]), "log"),
+        Describe({name: {"title": "some words"} for name in names}),
+        Regroup((), dict.fromkeys(names[1:], names[0])),
     ]
     for change in changes:
         model = new_model()

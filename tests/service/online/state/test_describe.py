@@ -18,7 +18,7 @@ X = named(a=1)
 
 
 def described(model: OnlineModel, **edits: dict[str, str | None]) -> Any:
-    return append(model, Describe(edits, "log"))
+    return append(model, Describe(edits))
 
 
 def details(model: OnlineModel) -> dict[str, tuple[str | None, ...]]:
@@ -64,9 +64,9 @@ def test_labels_are_listed_before_the_learner_has_them(params: dict[str, str]) -
 def test_details_follow_a_renamed_label_and_survive_a_merge() -> None:
     model = taught()
     described(model, p={"title": "Pigeons"}, q={"title": "Quails"})
-    append(model, Relabel("q", "r", "log"))
+    append(model, Relabel("q", "r"))
     assert details(model)["r"][0] == "Quails"
-    append(model, Relabel("p", "r", "log", merges=True))
+    append(model, Relabel("p", "r", merges=True))
     assert details(model)["r"][0] == "Quails"
 
 
@@ -89,10 +89,10 @@ def test_a_description_that_is_refused_changes_nothing(
 ) -> None:
     model = taught(**spec)
     learn(model, (X, ["gone"]))
-    append(model, Relabel("gone", None, "log"))
+    append(model, Relabel("gone", None))
     if not spec.get("labels"):
         learn(model, (X, ["before"]))
-        append(model, Relabel("before", "now", "log"))
+        append(model, Relabel("before", "now"))
     names = model.labels.names
     answer = described(model, **edits).answer
     assert isinstance(answer, error)
@@ -113,9 +113,9 @@ def test_a_description_that_is_refused_changes_nothing(
     ],
 )
 def test_a_damaged_entry_is_refused(edits: object) -> None:
-    form, kind, durability, key, digest, _ = msgpack.unpackb(encode(Describe({}, "log")), strict_map_key=False)
+    form, kind, key, digest, _ = msgpack.unpackb(encode(Describe({})), strict_map_key=False)
     with pytest.raises(UnreadableEntry):
-        decode(msgpack.packb((form, kind, durability, key, digest, edits)))
+        decode(msgpack.packb((form, kind, key, digest, edits)))
 
 
 @for_each(

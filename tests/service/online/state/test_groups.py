@@ -23,7 +23,7 @@ PRIORITY = Group("priority", ("low", "mid", "high"), "one")
 
 
 def regrouped(model: OnlineModel, *groups: Group, **parents: str) -> Any:
-    return append(model, Regroup(groups, parents, "log"))
+    return append(model, Regroup(groups, parents))
 
 
 def grouped(**spec: Any) -> OnlineModel:
@@ -36,7 +36,7 @@ def grouped(**spec: Any) -> OnlineModel:
 
 
 def told(model: OnlineModel, **truth: bool) -> Any:
-    return append(model, Update((Example(X, partial(**truth)),), "log"))
+    return append(model, Update((Example(X, partial(**truth)),)))
 
 
 def examples_with(model: OnlineModel) -> dict[str, float]:
@@ -61,12 +61,12 @@ def test_an_update_answers_and_measures_the_prediction_of_the_model() -> None:
     before = [model.predict([x], probabilities=True)[0] for x in (named(a=1), named(d=1))]
     examples = tuple(Example(x, Labels.all_of(["low"])) for x in (named(a=1), named(d=1)))
     alone = OnlineModel.from_bytes(model.to_bytes())
-    outcome = append(alone, Update(examples[:1], "log", want_predictions=True, want_probabilities=True))
+    outcome = append(alone, Update(examples[:1], want_predictions=True, want_probabilities=True))
     assert outcome.answer.predictions(alone.labels.names)[0] == before[0]
     counts = model.prequential.labels().cumulative.sum()
     for example in examples:
         (predicted,) = model.predict([example.x])
-        append(model, Update((example,), "log"))
+        append(model, Update((example,)))
         counted = model.prequential.labels().cumulative.sum()
         assert counted - counts == len({"low"} | set(predicted.labels))
         counts = counted
@@ -101,7 +101,7 @@ def test_labels_that_contradict_the_groups_are_refused_and_nothing_is_learnt(
 ) -> None:
     model = grouped()
     before, updates = model.predict([X]), model.updates
-    outcome = append(model, Update((Example(X, Labels.all_of(["low"])), Example(X, y)), "log"))
+    outcome = append(model, Update((Example(X, Labels.all_of(["low"])), Example(X, y))))
     assert isinstance(outcome.answer, InvalidExample)
     assert (outcome.answer.index, outcome.answer.path) == (1, path)
     assert (model.predict([X]), model.updates) == (before, updates)
@@ -113,7 +113,7 @@ def test_partial_labels_of_a_stored_prediction_are_learnt_once_with_those_they_i
 
     def part(**truth: bool) -> Any:
         late: dict[str, Any] = {"prediction_ids": (ulid(1),), "served": served}
-        return append(model, Update((Example(X, partial(**truth)),), "log", **late)).answer
+        return append(model, Update((Example(X, partial(**truth)),), **late)).answer
 
     before = examples_with(model)
     assert isinstance(part(refund=True), UpdateOutcome)
@@ -144,7 +144,7 @@ def test_groups_that_do_not_fit_change_nothing(
     model = taught(**spec)
     if "labels" not in spec:
         learn(model, (X, ["gone"]))
-    append(model, Relabel("gone", None, "log"))
+    append(model, Relabel("gone", None))
     regrouped(model, p="q")
     before = OnlineModel.from_bytes(model.to_bytes())
     with pytest.raises(InvalidField) as caught:
@@ -155,24 +155,24 @@ def test_groups_that_do_not_fit_change_nothing(
 
 def test_groups_follow_a_name_and_keep_their_labels() -> None:
     model = grouped()
-    append(model, Relabel("low", "minor", "log"))
+    append(model, Relabel("low", "minor"))
     assert model.groups.to_json(model.labels)["groups"][0]["labels"] == ["minor", "mid", "high"]
     learn(model, (X, ["other"]))
     assert isinstance(learn(model, (X, ["other", "low"])).answer, UpdateOutcome)  # the old name
-    for change in (Relabel("mid", None, "log"), Relabel("mid", "other", "log", merges=True)):
+    for change in (Relabel("mid", None), Relabel("mid", "other", merges=True)):
         outcome = append(model, change)
         assert isinstance(outcome.answer, InvalidField)
         assert outcome.answer.path == ("label",)
-    append(model, Relabel("other", "mid", "log", merges=True))
+    append(model, Relabel("other", "mid", merges=True))
     assert "other" in model.retired
     regrouped(model)
-    assert isinstance(append(model, Relabel("mid", None, "log")).answer, UpdateOutcome)
+    assert isinstance(append(model, Relabel("mid", None)).answer, UpdateOutcome)
 
 
 def test_the_children_of_a_paused_label_are_predicted_without_it() -> None:
     model = grouped()
-    append(model, Relabel("billing", None, "log", paused=True))
-    append(model, Relabel("low", None, "log", paused=True))
+    append(model, Relabel("billing", None, paused=True))
+    append(model, Relabel("low", None, paused=True))
     for x in (named(a=1, b=1), named(c=1), named(d=1)):
         (one,) = model.predict([x])
         assert len({"mid", "high"} & set(one.labels)) == 1
@@ -183,9 +183,9 @@ def test_the_children_of_a_paused_label_are_predicted_without_it() -> None:
 
 def test_an_update_that_was_checked_before_groups_changed_is_checked_again() -> None:
     model = taught()
-    both = Update((Example(X, Labels.all_of(["p", "q"])),), "log")
+    both = Update((Example(X, Labels.all_of(["p", "q"])),))
     log = [
-        LogEntry("6", Regroup((Group("g", ("p", "q"), "at_most_one"),), {}, "log")),
+        LogEntry("6", Regroup((Group("g", ("p", "q"), "at_most_one"),), {})),
         LogEntry("7", both),
     ]
     outcomes = fold(model, log)
@@ -194,10 +194,10 @@ def test_an_update_that_was_checked_before_groups_changed_is_checked_again() -> 
 
 def test_a_damaged_entry_is_refused() -> None:
     wrong = [
-        Regroup((Group("g", ("p", "q"), "two"),), {}, "log"),  # type: ignore[arg-type]
-        Regroup((), {"p": "p"}, "log"),
-        Regroup((), {"p": 1}, "log"),  # type: ignore[dict-item]
-        Regroup((Group("g", ("p", "q"), "one"),) * (bounds.MAX_GROUPS + 1), {}, "log"),
+        Regroup((Group("g", ("p", "q"), "two"),), {}),  # type: ignore[arg-type]
+        Regroup((), {"p": "p"}),
+        Regroup((), {"p": 1}),  # type: ignore[dict-item]
+        Regroup((Group("g", ("p", "q"), "one"),) * (bounds.MAX_GROUPS + 1), {}),
     ]
     for change in wrong:
         with pytest.raises(UnreadableEntry):

@@ -117,7 +117,7 @@ def test_forged_bytes_of_labelled_ids_are_refused(changed: bytes) -> None:
 
 def part(*names: str) -> Update:
     y = partial(**dict.fromkeys(names, True))
-    return Update((Example(named(a=1), y),), "log", prediction_ids=(ulid(1),), served=(np.array([1.0]),))
+    return Update((Example(named(a=1), y),), prediction_ids=(ulid(1),), served=(np.array([1.0]),))
 
 
 @pytest.mark.parametrize("first", [(), ("x",)])
@@ -143,7 +143,7 @@ def test_a_rollback_undoes_the_metrics_of_partial_labels_but_not_their_record() 
     append(model, part("x"))
     states = {model.position: model.to_bytes()}
     append(model, part("y"))
-    append(model, Rollback("1", "log"), states)
+    append(model, Rollback("1"), states)
     assert isinstance(append(model, part("y")).answer, PredictionLabelled)
     append(model, part("z"))
     measured = model.prequential.measures()["cumulative"]

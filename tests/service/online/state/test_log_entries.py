@@ -42,7 +42,6 @@ def labels(draw: st.DrawFn) -> Labels:
 
 
 keys = st.none() | st.builds(IdempotencyKey, st.text(max_size=40), st.binary(min_size=16, max_size=16))
-durabilities = st.sampled_from(["log", "fsync"])
 
 
 @st.composite
@@ -59,7 +58,6 @@ def updates(draw: st.DrawFn) -> Update:
     through = st.just(2**63 - 1) | st.none() if examples else st.just(2**63 - 1)
     return Update(
         tuple(examples),
-        draw(durabilities),
         draw(keys),
         want_predictions=want_predictions,
         want_probabilities=want_predictions and draw(st.booleans()),
@@ -69,10 +67,10 @@ def updates(draw: st.DrawFn) -> Update:
     )
 
 
-rollbacks = st.builds(Rollback, st.text(max_size=20), durabilities, keys) | st.builds(
-    Relabel, st.text(max_size=20), st.none() | st.text(max_size=20), durabilities, keys
+rollbacks = st.builds(Rollback, st.text(max_size=20), keys) | st.builds(
+    Relabel, st.text(max_size=20), st.none() | st.text(max_size=20), keys
 )
-pauses = st.builds(Relabel, st.text(max_size=20), st.none(), durabilities, keys, paused=st.booleans())
+pauses = st.builds(Relabel, st.text(max_size=20), st.none(), keys, paused=st.booleans())
 
 
 def same_array(a: np.ndarray | None, b: np.ndarray | None) -> bool:
@@ -120,22 +118,22 @@ EXAMPLE = [None, None, b"", [], b"", True]
         b"\xc1",
         msgpack.packb({}),
         msgpack.packb([FORM]),
-        msgpack.packb([FORM, 0, "log", None, None, True, False, None, [3]]),
-        msgpack.packb([FORM, 0, "log", None, None, True, False, [None, None, "s", [2, 1]], [EXAMPLE, EXAMPLE]]),
-        msgpack.packb([FORM, 0, "log", None, None, True, False, [None, None, "s", None], [EXAMPLE]]),
-        msgpack.packb([FORM, 0, "log", None, None, True, False, [["a", "b"], [b""], None, None], [EXAMPLE]]),
-        msgpack.packb([FORM, 0, "log", None, None, True, False, [["a"], None, None, None], [EXAMPLE]]),
-        msgpack.packb([FORM, 0, "log", None, None, True, False, [["a"], [b"abc"], None, None], [EXAMPLE]]),
-        msgpack.packb([FORM, 0, "log", None, None, True, False, [None, [b""], None, None], [EXAMPLE]]),
-        msgpack.packb([FORM, 0, "log", None, None, False, True, None, [EXAMPLE]]),
-        msgpack.packb([FORM, 0, "log", None, None, True, None, [EXAMPLE]]),
-        msgpack.packb([FORM, 0, "log", None, None, True, [None, "s", [2, 1]], [EXAMPLE, EXAMPLE]]),
-        msgpack.packb([FORM, 1, "log", None, None]),
-        msgpack.packb([FORM, 2, "log", None, None, "7"]),
-        msgpack.packb([FORM, 2, "log", None, None, "7", 8]),
-        msgpack.packb([FORM, 2, "log", None, None, None, None]),
-        msgpack.packb([FORM, 3, "log", None, None, "7"]),
-        msgpack.packb([FORM, 2, "log", None, None, True, None, [EXAMPLE]]),
+        msgpack.packb([FORM, 0, None, None, True, False, None, [3]]),
+        msgpack.packb([FORM, 0, None, None, True, False, [None, None, "s", [2, 1]], [EXAMPLE, EXAMPLE]]),
+        msgpack.packb([FORM, 0, None, None, True, False, [None, None, "s", None], [EXAMPLE]]),
+        msgpack.packb([FORM, 0, None, None, True, False, [["a", "b"], [b""], None, None], [EXAMPLE]]),
+        msgpack.packb([FORM, 0, None, None, True, False, [["a"], None, None, None], [EXAMPLE]]),
+        msgpack.packb([FORM, 0, None, None, True, False, [["a"], [b"abc"], None, None], [EXAMPLE]]),
+        msgpack.packb([FORM, 0, None, None, True, False, [None, [b""], None, None], [EXAMPLE]]),
+        msgpack.packb([FORM, 0, None, None, False, True, None, [EXAMPLE]]),
+        msgpack.packb([FORM, 0, None, None, True, None, [EXAMPLE]]),
+        msgpack.packb([FORM, 0, None, None, True, [None, "s", [2, 1]], [EXAMPLE, EXAMPLE]]),
+        msgpack.packb([FORM, 1, None, None]),
+        msgpack.packb([FORM, 2, None, None, "7"]),
+        msgpack.packb([FORM, 2, None, None, "7", 8]),
+        msgpack.packb([FORM, 2, None, None, None, None]),
+        msgpack.packb([FORM, 3, None, None, "7"]),
+        msgpack.packb([FORM, 2, None, None, True, None, [EXAMPLE]]),
         msgpack.packb([1, "log", None, None, 1, [3]]),
     ],
 )
@@ -157,11 +155,11 @@ def test_an_entry_of_an_older_format_is_unreadable() -> None:
 @for_each("facts", [["b", False, True], [None, True, True], [None, False, 1], [None, False, None, 1]])
 def test_a_malformed_pause_is_unreadable(facts: list[object]) -> None:
     with pytest.raises(UnreadableEntry):
-        decode(msgpack.packb([FORM, 2, "log", None, None, "a", *facts]))
+        decode(msgpack.packb([FORM, 2, None, None, "a", *facts]))
 
 
 def test_an_entry_is_written_in_the_requested_format() -> None:
-    for change in (Rollback("7", "log"), Relabel("a", None, "log"), Update((), "log")):
+    for change in (Rollback("7"), Relabel("a", None), Update(())):
         assert msgpack.unpackb(encode(change))[0] == FORM, "the lowest, which all replicas read"
         assert msgpack.unpackb(encode(change, FORM + 1))[0] == FORM + 1
 
@@ -170,16 +168,16 @@ def test_an_entry_is_written_in_the_requested_format() -> None:
 def test_an_update_with_mismatched_parts_is_not_written(stream: StreamPart | None) -> None:
     examples = (Example(Features(None, None, np.ones(1, np.float32)), Labels.all_of([])),) * 2
     with pytest.raises(ValueError, match="2 examples must have as many"):
-        encode(Update(examples, "log", prediction_ids=("a",) if stream is None else None, stream=stream))
+        encode(Update(examples, prediction_ids=("a",) if stream is None else None, stream=stream))
 
 
 def test_probabilities_without_predictions_are_not_written() -> None:
     example = Example(Features(None, None, np.ones(1, np.float32)), Labels.all_of([]))
     with pytest.raises(ValueError, match="probabilities require predictions"):
-        encode(Update((example,), "log", want_probabilities=True))
+        encode(Update((example,), want_probabilities=True))
 
 
-@pytest.mark.parametrize("make", [lambda key: Update((), "log", key), lambda key: Rollback("1", "log", key)])
+@pytest.mark.parametrize("make", [lambda key: Update((), key), lambda key: Rollback("1", key)])
 def test_a_key_that_is_too_long_is_not_written(make: Callable[[IdempotencyKey], Change]) -> None:
     encode(make(IdempotencyKey("k" * 255, b"d" * 16)))
     for text in ("k" * 256, "\u00e9" * 128):

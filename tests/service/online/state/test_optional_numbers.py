@@ -103,7 +103,7 @@ def test_grouping_and_the_way_through_the_log_do_not_matter(spec: dict[str, Any]
     model, other = taught(**spec), new_model(**spec)
     log: list[LogEntry] = []
     for i in range(20):
-        update = Update((Example(record(i), Labels.all_of(labels(i))),), "log")
+        update = Update((Example(record(i), Labels.all_of(labels(i))),))
         assert decode(encode(update)).examples[0].x.names == record(i).names  # type: ignore[union-attr]
         dry_run = DryRun(other)
         dry_run.add(update.examples[0])
@@ -143,7 +143,7 @@ def test_the_growth_counts_the_additional_features(spec: dict[str, Any]) -> None
 def test_an_additional_feature_may_exceed_the_limit() -> None:
     model = new_model(limits={"features": {"most": 4, "policy": "reject"}})
     learn(model, (named(**{"k=x": 1, "price": 2}), ["p"]), (named(**{"k=x": 1, "b": 1}), ["p"]))
-    update = Update((Example(named(price=3), Labels.all_of(["p"])),), "log")
+    update = Update((Example(named(price=3), Labels.all_of(["p"])),))
     with pytest.raises(InvalidExample, match="exceeds the limit of 4 features") as caught:
         DryRun(model).check(update.examples[0])
     assert caught.value.path == ("x", "price=given")
@@ -163,7 +163,7 @@ def test_an_update_is_checked_again_if_a_number_became_optional_meanwhile() -> N
     for example in pair:
         dry_run.add(example)
     assert dry_run.checked.growth.features == 0
-    log = [LogEntry("13", Update(pair, "log")), LogEntry("14", Update(pair, "log"), dry_run.checked)]
+    log = [LogEntry("13", Update(pair)), LogEntry("14", Update(pair), dry_run.checked)]
     (first, second) = fold(model, log)
     assert first.learnt == 2
     assert isinstance(second.answer, InvalidExample)
@@ -184,7 +184,7 @@ def test_a_rollback_undoes_that_a_number_is_optional(spec: dict[str, Any]) -> No
     expected = model.predict(xs)
     for i in range(3, 16):
         learn(model, (record(i), labels(i)))
-    append(model, Rollback("3", "log"), states)
+    append(model, Rollback("3"), states)
     for one, other in zip(expected, model.predict(xs), strict=True):
         assert one.scores == other.scores
     restored = OnlineModel.from_bytes(model.to_bytes())

@@ -25,7 +25,7 @@ LABELS = "pqrst"
 
 
 def promise(model: OnlineModel, target: Target | None = EASY) -> Any:
-    return append(model, SetPromise(target, "log"))
+    return append(model, SetPromise(target))
 
 
 def rows(n: int, seed: int = 0) -> list[Example]:
@@ -62,7 +62,7 @@ def applied(model: OnlineModel) -> tuple[float, float]:
 
 
 def learn_rows(model: OnlineModel, examples: list[Example], **kwargs: Any) -> Any:
-    return append(model, Update(tuple(examples), "log", **kwargs))
+    return append(model, Update(tuple(examples), **kwargs))
 
 
 def test_predictions_say_what_may_be_applied_and_what_needs_review() -> None:
@@ -117,7 +117,7 @@ def test_delayed_labels_count_by_the_decision_that_was_served() -> None:
     before = applied(model)
     ids = tuple(ulid(n + 1) for n in range(60))
     late = {"prediction_ids": ids, "served": tuple(one.scores for one in stored)}
-    entry = Update(tuple(examples), "log", **late, decisions=tuple(one.decision for one in stored))  # type: ignore[arg-type]
+    entry = Update(tuple(examples), **late, decisions=tuple(one.decision for one in stored))  # type: ignore[arg-type]
     append(model, entry)
     n_applied = sum(len(one.auto or ()) for one in served)
     n_wrong = sum(len(set(one.auto or ()) - set(e.y.names)) for e, one in zip(examples, served, strict=True))
@@ -133,7 +133,7 @@ def test_partial_labels_count_once_by_the_stored_decision_if_there_is_one() -> N
 
     def part(decision: Any, number: int, **truth: bool) -> Any:
         late: dict[str, Any] = {"prediction_ids": (ulid(number),), "served": (served.margins,)}
-        return append(model, Update((Example(example.x, partial(**truth)),), "log", **late, decisions=(decision,)))
+        return append(model, Update((Example(example.x, partial(**truth)),), **late, decisions=(decision,)))
 
     first, second = (served.auto or [])[:2]
     part(None, 1, **{first: False})
@@ -145,7 +145,7 @@ def test_partial_labels_count_once_by_the_stored_decision_if_there_is_one() -> N
 
 def test_paused_labels_are_not_applied_and_their_truth_is_not_counted() -> None:
     model = promising()
-    append(model, Relabel("p", None, "log", paused=True))
+    append(model, Relabel("p", None, paused=True))
     before, examples = memory_of(model).labels[3].copy(), memory_of(model).counts[2]
     assert not any("p" in (one.auto or ()) for one in model.predict([e.x for e in rows(100, seed=7)]))
     learn_rows(model, rows(100, seed=7))
@@ -157,7 +157,7 @@ def test_paused_labels_are_not_applied_and_their_truth_is_not_counted() -> None:
 
 def test_no_label_is_applied_without_its_parent_and_one_of_a_group() -> None:
     model = promising()
-    append(model, Regroup((Group("g", ("r", "s"), "at_most_one"),), {"p": "q"}, "log"))
+    append(model, Regroup((Group("g", ("r", "s"), "at_most_one"),), {"p": "q"}))
     found = [set(one.auto or ()) for one in model.predict([e.x for e in rows(400, seed=8)])]
     assert any("q" in auto for auto in found)
     assert all("q" in auto for auto in found if "p" in auto)
@@ -172,22 +172,22 @@ def log_of(n: int = 300) -> tuple[list[LogEntry], dict[str, bytes]]:
         log.append(LogEntry(str(len(log) + 1), decode(encode(change))))
         fold(model, log[-1:], states=states)
 
-    add(SetPromise(EASY, "log"))
+    add(SetPromise(EASY))
     for number, example in enumerate(rows(n)):
         if number % 50 == 20:
             states[model.position] = model.to_bytes()
         served = model.predict([example.x])[0] if number else None
         if number % 3 == 2 and served is not None:
             late: dict[str, Any] = {"prediction_ids": (ulid(number),), "served": (served.margins,)}
-            add(Update((example,), "log", **late, decisions=(served.decision,)))
+            add(Update((example,), **late, decisions=(served.decision,)))
         else:
-            add(Update((example,), "log", want_predictions=number % 2 == 0))
+            add(Update((example,), want_predictions=number % 2 == 0))
         if number == n // 2:
-            add(SetPromise(Target(0.7, None), "log"))
-            add(SetPromise(EASY, "log"))
-            add(Relabel("r", None, "log", paused=True))
+            add(SetPromise(Target(0.7, None)))
+            add(SetPromise(EASY))
+            add(Relabel("r", None, paused=True))
         if number == 2 * n // 3:
-            add(Rollback(max(states, key=int), "log"))
+            add(Rollback(max(states, key=int)))
     return log, states
 
 
@@ -215,21 +215,21 @@ def test_a_rollback_undoes_the_counts_of_a_promise_but_keeps_its_target() -> Non
     model = promising()
     state, numbers = model.to_bytes(), model.promises.to_array()
     learn_rows(model, [example._replace(y=Labels.all_of([])) for example in rows(30, seed=9)])
-    append(model, Rollback("2", "log"), {"2": state})
+    append(model, Rollback("2"), {"2": state})
     np.testing.assert_array_equal(model.promises.to_array(), numbers)
     promise(model, Target(0.9, None))
-    append(model, Rollback("2", "log"), {"2": state})
+    append(model, Rollback("2"), {"2": state})
     assert model.promises.promise is not None
     assert model.promises.promise.target == Target(0.9, None)
     assert applied(model) == (0, 0)
     promise(model, None)
-    append(model, Rollback("2", "log"), {"2": state})
+    append(model, Rollback("2"), {"2": state})
     assert model.promises.promise is None
 
 
 def test_the_model_learns_as_without_a_promise() -> None:
     model, plain = promising(), new_model()
-    append(plain, Relabel("none", None, "log"))  # for the position
+    append(plain, Relabel("none", None))  # for the position
     learn_rows(plain, rows(400))
     arrays, other = (State.from_bytes(bytes(one.to_bytes()), 2**18)[0] for one in (model, plain))
     assert arrays.keys() == other.keys()
@@ -256,8 +256,8 @@ def test_invalid_targets_are_refused(target: Target, path: tuple[str]) -> None:
     assert caught.value.path == path
     assert model.to_bytes() == before
     with pytest.raises(UnreadableEntry):
-        decode(encode(SetPromise(target, "log")))
-    outcome = append(new_model(params={"calibrate": False}), SetPromise(EASY, "log"))
+        decode(encode(SetPromise(target)))
+    outcome = append(new_model(params={"calibrate": False}), SetPromise(EASY))
     assert isinstance(outcome.answer, InvalidField)
 
 
@@ -267,7 +267,7 @@ def test_a_decision_is_read_as_it_was_written_and_a_damaged_one_is_refused() -> 
     (served,) = model.predict([example.x])
     assert served.decision is not None
     late: dict[str, Any] = {"prediction_ids": (ulid(1),), "served": (served.margins,)}
-    entry = Update((example,), "log", **late, decisions=(served.decision,))
+    entry = Update((example,), **late, decisions=(served.decision,))
     read = decode(encode(entry))
     assert isinstance(read, Update)
     np.testing.assert_array_equal(read.decisions[0].values, served.decision.values)  # type: ignore[index, union-attr]

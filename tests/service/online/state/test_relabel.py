@@ -21,7 +21,7 @@ def test_a_renamed_label_keeps_what_was_learnt() -> None:
     model = taught()
     before = model.predict([X])[0]
     measured = model.prequential.measures()
-    outcome = append(model, Relabel("q", "r", "log"))
+    outcome = append(model, Relabel("q", "r"))
     assert (outcome.label_changes, outcome.learnt, model.labels.names) == (
         (("r", "renamed", "q", None),),
         0,
@@ -32,15 +32,15 @@ def test_a_renamed_label_keeps_what_was_learnt() -> None:
     assert model.prequential.measures() == measured
     learn(model, (X, ["q"]))
     assert (model.labels.names, model.prequential.labels().relevant.tolist()) == (("p", "r"), [5, 6])
-    append(model, Relabel("r", "q", "log"))
+    append(model, Relabel("r", "q"))
     learn(model, (X, ["r"]))
     assert (model.labels.names, model.prequential.labels().relevant.tolist()) == (("p", "q"), [5, 7]), "renamed back"
 
 
 def test_a_merged_label_is_retired_and_its_names_stand_for_the_other() -> None:
     model = taught()
-    append(model, Relabel("q", "r", "log"))
-    outcome = append(model, Relabel("r", "p", "log", merges=True))
+    append(model, Relabel("q", "r"))
+    outcome = append(model, Relabel("r", "p", merges=True))
     assert (outcome.label_changes, model.retired, model.predict([X])[0].labels) == (
         (("p", "merged", "r", None),),
         {"r"},
@@ -49,7 +49,7 @@ def test_a_merged_label_is_retired_and_its_names_stand_for_the_other() -> None:
     for y in (["q"], ["r"], ["p", "q", "r"]):
         learn(model, (X, y))
     assert model.prequential.labels().relevant.tolist() == [8, 5]
-    refused = append(model, Update((Example(X, partial(q=True, p=False)),), "log")).answer
+    refused = append(model, Update((Example(X, partial(q=True, p=False)),))).answer
     assert isinstance(refused, InvalidExample)
     assert refused.path == ("y", "p"), "both are names of p"
     again = OnlineModel.from_bytes(model.to_bytes())
@@ -63,7 +63,7 @@ def test_a_merged_label_is_retired_and_its_names_stand_for_the_other() -> None:
 
 def test_a_model_that_refuses_old_names() -> None:
     model = taught(old_names="refuse")
-    append(model, Relabel("q", "r", "log"))
+    append(model, Relabel("q", "r"))
     refused = learn(model, (X, ["p", "q"])).answer
     assert isinstance(refused, InvalidExample)
     assert refused.path == ("y", 1)
@@ -75,8 +75,8 @@ def test_old_names_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("manylabel_service.online.state.old_names.MAX_OLD_NAMES", 2)
     model = taught()
     for old, new in (("p", "a"), ("a", "b")):
-        assert isinstance(append(model, Relabel(old, new, "log")).answer, UpdateOutcome)
-    for one_more in (Relabel("b", "c", "log"), Relabel("q", "b", "log", merges=True)):
+        assert isinstance(append(model, Relabel(old, new)).answer, UpdateOutcome)
+    for one_more in (Relabel("b", "c"), Relabel("q", "b", merges=True)):
         assert isinstance(append(model, one_more).answer, LimitExceeded)
     assert (model.labels.names, model.retired) == (("b", "q"), set())
 
@@ -84,9 +84,9 @@ def test_old_names_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 @for_each(
     "change, returns",
     [
-        (Relabel("petz", None, "log"), False),
-        (Relabel("petz", "pets", "log", merges=True), False),
-        (Relabel("petz", None, "log", paused=True), True),
+        (Relabel("petz", None), False),
+        (Relabel("petz", "pets", merges=True), False),
+        (Relabel("petz", None, paused=True), True),
     ],
     ids=["retired", "merged", "paused"],
 )
@@ -109,14 +109,14 @@ def test_a_hidden_label_leaves_the_mean_over_labels(change: Relabel, returns: bo
         learn(parts, (X, ["pets"]))
     assert whole.prequential.state()["points"].tobytes() == parts.prequential.state()["points"].tobytes(), "grouping"
     if returns:
-        append(model, Relabel("petz", None, "log", paused=False))
+        append(model, Relabel("petz", None, paused=False))
         assert macro_f1(model)["window"] == 0.5, "the label counts again, and nothing in the window is right about it"
 
 
 def test_a_rollback_leaves_hidden_labels_out_of_the_mean() -> None:
     model = taught()
     target, to = OnlineModel.from_bytes(model.to_bytes()), model.position
-    append(model, Relabel("q", None, "log"))
+    append(model, Relabel("q", None))
     model.roll_back(target, to, "99-0")
     assert model.prequential.hidden == [1], "a rollback does not undo changes of labels"
 
@@ -127,7 +127,7 @@ def macro_f1(model: OnlineModel) -> dict[str, float]:
 
 def test_a_retired_label_is_predicted_and_learnt_no_more() -> None:
     model = taught()
-    append(model, Relabel("q", None, "log"))
+    append(model, Relabel("q", None))
     (answered,) = model.predict([X], probabilities=True)
     assert answered.labels == ["p"]
     assert answered.scores.keys() == (answered.probabilities or {}).keys() == {"p"}
@@ -146,32 +146,32 @@ def test_a_retired_label_is_predicted_and_learnt_no_more() -> None:
 @for_each(
     ("relabel", "error"),
     [
-        (Relabel("z", "y", "log"), LabelNotFound),
-        (Relabel("z", None, "log"), LabelNotFound),
-        (Relabel("p", "q", "log"), LabelExists),
-        (Relabel("p", "p", "log"), LabelExists),
-        (Relabel("gone", "new", "log"), LabelNotFound),
-        (Relabel("gone", None, "log"), LabelNotFound),
-        (Relabel("p", "gone", "log"), LabelExists),
-        (Relabel("p", "before", "log"), LabelExists),
-        (Relabel("p", "p", "log", merges=True), LabelExists),
-        (Relabel("p", "z", "log", merges=True), LabelNotFound),
-        (Relabel("p", "gone", "log", merges=True), LabelNotFound),
-        (Relabel("gone", "p", "log", merges=True), LabelNotFound),
+        (Relabel("z", "y"), LabelNotFound),
+        (Relabel("z", None), LabelNotFound),
+        (Relabel("p", "q"), LabelExists),
+        (Relabel("p", "p"), LabelExists),
+        (Relabel("gone", "new"), LabelNotFound),
+        (Relabel("gone", None), LabelNotFound),
+        (Relabel("p", "gone"), LabelExists),
+        (Relabel("p", "before"), LabelExists),
+        (Relabel("p", "p", merges=True), LabelExists),
+        (Relabel("p", "z", merges=True), LabelNotFound),
+        (Relabel("p", "gone", merges=True), LabelNotFound),
+        (Relabel("gone", "p", merges=True), LabelNotFound),
     ],
 )
 def test_a_refused_change_of_a_label_changes_nothing(relabel: Relabel, error: type[Exception]) -> None:
     model = taught()
     learn(model, (X, ["gone", "before"]))
-    append(model, Relabel("gone", None, "log"))
-    append(model, Relabel("before", "now", "log"))
+    append(model, Relabel("gone", None))
+    append(model, Relabel("before", "now"))
     names, retired = model.labels.names, set(model.retired)
     assert isinstance(append(model, relabel).answer, error)
     assert (model.labels.names, model.retired) == (names, retired)
 
 
 def pause(model: OnlineModel, label: str, paused: bool = True) -> UpdateOutcome | Exception:
-    return append(model, Relabel(label, None, "log", paused=paused)).answer
+    return append(model, Relabel(label, None, paused=paused)).answer
 
 
 @for_each("late", [False, True])
@@ -194,7 +194,7 @@ def test_a_paused_label_is_not_learnt_and_resumes_where_it_was(algorithm: str, l
     ids = tuple(map(ulid, range(1, 1 + len(told)))) if late else None
     for one, ys in ((model, told), (other, unknown)):
         examples = tuple(Example(named(a=1, b=at), y) for at, y in enumerate(ys))
-        append(one, Update(examples, "log", prediction_ids=ids, served=(served,) * len(ys) if late else None))
+        append(one, Update(examples, prediction_ids=ids, served=(served,) * len(ys) if late else None))
     measured = model.prequential.labels()
     assert (measured.relevant[1], measured.told[1], measured.cumulative[1].tolist()) == before
     assert measured.relevant.tolist() == [7, 5, 1]
@@ -217,11 +217,11 @@ def test_a_paused_label_can_be_renamed_merged_retired_and_described() -> None:
     for label in ("q", "r", "s"):
         pause(model, label)
         pause(model, label)
-    append(model, Relabel("q", "renamed", "log"))
-    append(model, Relabel("r", "p", "log", merges=True))
-    append(model, Relabel("s", None, "log"))
+    append(model, Relabel("q", "renamed"))
+    append(model, Relabel("r", "p", merges=True))
+    append(model, Relabel("s", None))
     assert (model.paused, model.retired) == ({"renamed"}, {"r", "s"})
-    append(model, Describe({"renamed": {"title": "Renamed"}}, "log"))
+    append(model, Describe({"renamed": {"title": "Renamed"}}))
     seed = OnlineModel.from_bytes(model.seed("seed"))
     assert (seed.paused, seed.retired, seed.details[1].title) == ({"renamed"}, {"r", "s"}, "Renamed")
     for label in ("r", "s", "z"):
@@ -233,7 +233,7 @@ def test_a_paused_label_can_be_renamed_merged_retired_and_described() -> None:
 
 def test_a_state_with_a_label_both_retired_and_paused_is_refused() -> None:
     model = taught()
-    append(model, Relabel("q", None, "log"))
+    append(model, Relabel("q", None))
     retired = State.from_bytes(model.to_bytes()).arrays["retired"]
     with pytest.raises(DamagedState):
         OnlineModel.from_bytes(forged(model, paused=retired))
@@ -241,8 +241,8 @@ def test_a_state_with_a_label_both_retired_and_paused_is_refused() -> None:
 
 def test_declared_labels_keep_their_names_and_can_be_retired() -> None:
     model = taught(labels=["p", "q"])
-    assert isinstance(append(model, Relabel("p", "r", "log")).answer, LabelsDeclared)
-    assert isinstance(append(model, Relabel("p", None, "log")).answer, UpdateOutcome)
+    assert isinstance(append(model, Relabel("p", "r")).answer, LabelsDeclared)
+    assert isinstance(append(model, Relabel("p", None)).answer, UpdateOutcome)
     assert model.predict([X])[0].labels == ["q"]
     assert OnlineModel.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
 
@@ -250,9 +250,9 @@ def test_declared_labels_keep_their_names_and_can_be_retired() -> None:
 def test_a_late_label_is_measured_by_what_was_answered_under_the_old_name() -> None:
     model = taught()
     served = model.predict([X])[0].margins
-    append(model, Relabel("p", "r", "log"))
-    append(model, Relabel("q", None, "log"))
-    append(model, Update((Example(X, partial(r=True)),), "log", prediction_ids=(ulid(1),), served=(served,)))
+    append(model, Relabel("p", "r"))
+    append(model, Relabel("q", None))
+    append(model, Update((Example(X, partial(r=True)),), prediction_ids=(ulid(1),), served=(served,)))
     counts = model.prequential.labels()
     assert (counts.cumulative[0, 0], counts.told[0]) == (5, 6), "the first of five was answered without labels"
 

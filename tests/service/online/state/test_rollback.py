@@ -19,7 +19,7 @@ from manylabel_service.online.state.outcome import UpdateOutcome
 from manylabel_service.online.state.stream_offsets import StreamPart
 
 KEY = IdempotencyKey("k", b"d" * 16)
-BACK = Rollback("1", "fsync", IdempotencyKey("back", b"b" * 16))
+BACK = Rollback("1", IdempotencyKey("back", b"b" * 16))
 
 ROLLED: list[dict[str, Any]] = [
     {},
@@ -57,7 +57,7 @@ def test_the_learnt_state_of_the_target_is_restored() -> None:
     outcome = append(model, BACK, states)
     assert isinstance(outcome.answer, UpdateOutcome)
     assert (outcome.answer.rolled_back_to, outcome.replayed, outcome.learnt) == ("1", False, 0)
-    assert (outcome.answer.position, outcome.answer.updates, outcome.answer.durability) == ("3", 1, "fsync")
+    assert (outcome.answer.position, outcome.answer.updates) == ("3", 1)
     assert outcome.answer.rolled_back_to == "1"
     assert learnt(model) == then
     assert (model.position, model.updates, model.rollbacks) == ("3", 1, [("3", "1")])
@@ -94,7 +94,7 @@ def test_applying_stops_until_the_wanted_state_is_given() -> None:
     model, states, then = two_states()
     early, other = new_model(), new_model(labels=["x"])
     other.position = "1"
-    later = LogEntry("4", Update((Example(named(a=1), Labels.all_of(["x"])),), "log"))
+    later = LogEntry("4", Update((Example(named(a=1), Labels.all_of(["x"])),)))
     folding = ApplyBatch(model, [LogEntry("3", BACK), later])
     with pytest.raises(ValueError, match="no snapshot is needed"):
         folding.roll_back(OnlineModel.from_bytes(states["1"]))
@@ -128,9 +128,9 @@ def test_a_rollback_may_return_to_a_state_before_another_rollback() -> None:
     model, states, then = two_states()
     states["2"], forward = model.to_bytes(), learnt(model)
     append(model, BACK, states)
-    append(model, Rollback("2", "log"), states)
+    append(model, Rollback("2"), states)
     assert (learnt(model), model.updates) == (forward, 2)
-    append(model, Rollback("1", "log"), states)
+    append(model, Rollback("1"), states)
     assert learnt(model) == then
     assert model.rollbacks == [("3", "1"), ("4", "2"), ("5", "1")]
     assert OnlineModel.from_bytes(model.to_bytes()).rollbacks == model.rollbacks
@@ -141,7 +141,7 @@ def test_the_kind_of_features_stays_if_the_target_has_some() -> None:
     learn(model, (named(a=1), ["x"]))
     states = {"1": model.to_bytes()}
     learn(model, (named(b=1), ["x"]))
-    append(model, Rollback("1", "log"), states)
+    append(model, Rollback("1"), states)
     assert isinstance(learn(model, (dense(1, 2), ["y"])).answer, InvalidExample)
     assert isinstance(learn(model, (named(c=1), ["y"])).answer, UpdateOutcome)
     assert (model.features.names.names, model.labels.names) == (("a", "b", "c"), ("x", "y"))
@@ -154,7 +154,7 @@ def test_the_kind_of_features_is_free_after_a_rollback_to_an_empty_model(wrong: 
     states = {"0": model.to_bytes()}
     learn(model, (wrong, ["x"]))
     states["1"] = model.to_bytes()
-    append(model, Rollback("0", "log"), states)
+    append(model, Rollback("0"), states)
     assert len(model.features) == 0
     assert isinstance(learn(model, (right, ["y"])).answer, UpdateOutcome)
     assert model.labels.names == ("x", "y")
@@ -163,7 +163,7 @@ def test_the_kind_of_features_is_free_after_a_rollback_to_an_empty_model(wrong: 
     assert (found.threshold, found.scores["y"]) == (expected.threshold, expected.scores["y"])
     states["3"] = model.to_bytes()
     for there, x in (("1", wrong), ("3", right), ("1", wrong)):
-        append(model, Rollback(there, "log"), states)
+        append(model, Rollback(there), states)
         assert learnt(model) == learnt(OnlineModel.from_bytes(states[there])), "also to a state of another form"
         assert isinstance(learn(OnlineModel.from_bytes(model.to_bytes()), (x, ["z"])).answer, UpdateOutcome)
 
@@ -182,7 +182,7 @@ def test_a_rollback_to_an_empty_model_survives_a_restart(spec: dict[str, Any]) -
     model = new_model(**spec)
     states = {"0": model.to_bytes()}
     learn(model, (named(a=1, b=2), ["x", "y"]))
-    append(model, Rollback("0", "log"), states)
+    append(model, Rollback("0"), states)
     assert model.updates == 0
     again = OnlineModel.from_bytes(model.to_bytes())
     seed = OnlineModel.from_bytes(model.seed("seed"))
@@ -197,5 +197,5 @@ def test_the_oldest_rollbacks_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("manylabel_service.online.state.model.MAX_ROLLBACKS", 2)
     model, states, _ = two_states()
     for _ in range(3):
-        append(model, Rollback("1", "log"), states)
+        append(model, Rollback("1"), states)
     assert model.rollbacks == [("4", "1"), ("5", "1")]

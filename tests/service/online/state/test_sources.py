@@ -20,7 +20,7 @@ SOURCES = ("human", "machine", "rule")
 
 
 def update(model: OnlineModel, *examples: Example, **kwargs: Any) -> Any:
-    return append(model, Update(examples, "log", **kwargs))
+    return append(model, Update(examples, **kwargs))
 
 
 def of(source: str, examples: Sequence[Example]) -> list[Example]:
@@ -117,10 +117,10 @@ def test_a_person_may_label_what_a_machine_has_labelled() -> None:
 def test_an_entry_keeps_the_source_and_a_damaged_one_is_refused() -> None:
     for source in SOURCES:
         (example,) = rows(1)
-        read = decode(encode(Update((example._replace(source=source),), "log")))
+        read = decode(encode(Update((example._replace(source=source),))))
         assert isinstance(read, Update)
         assert read.examples[0].source == source
-    packed = msgpack.unpackb(encode(Update((example._replace(source="rule"),), "log")))
+    packed = msgpack.unpackb(encode(Update((example._replace(source="rule"),))))
     packed[-1][0][-1] = "robot"
     with pytest.raises(UnreadableEntry, match="source"):
         decode(msgpack.packb(packed))

@@ -36,7 +36,7 @@ def test_features_of_a_sparse_table_count_for_the_limit_of_a_snapshot(monkeypatc
     monkeypatch.setattr(sparse_table, "DENSE_BYTES", 0)
     model = new_model()
     learn(model, (named(a=1, b=2, c=3), ["x"]))
-    append(model, Relabel("x", "y", "log"))
+    append(model, Relabel("x", "y"))
     data = model.to_bytes()
     assert OnlineModel.from_bytes(data, lambda arrays: check_arrays(arrays, Settings(max_features=3))).nbytes
 

@@ -35,7 +35,7 @@ def named_model(**spec: Any) -> OnlineModel:
     learn(model, (named(a=3), ["x"]), (named(c=1), []), stream=StreamPart("s", (4, 9)))
     late = IdempotencyKey("late", b"l" * 16)
     learn(model, (named(a=3), ["q"]), key=late, want_predictions=True, prediction_ids=(ulid(7),))
-    append(model, Rollback("1", "log", IdempotencyKey("back", b"b" * 16)), states)
+    append(model, Rollback("1", IdempotencyKey("back", b"b" * 16)), states)
     tell(model, ulid(8), x=1, y=-1)
     tell(model, ulid(9), z=-1)
     tell(model, ulid(8), z=1)
@@ -47,7 +47,7 @@ def tell(model: OnlineModel, id: str, **signs: int) -> None:
     """A part of the truth of a stored prediction."""
     y = Labels(tuple(signs), np.array(list(signs.values()), dtype=np.int8), complete=False)
     served = (np.array([0.5, -0.5]),)
-    append(model, Update((Example(named(a=1), y),), "log", prediction_ids=(id,), served=served))
+    append(model, Update((Example(named(a=1), y),), prediction_ids=(id,), served=served))
 
 
 def numbered_model(first: Features, **spec: Any) -> OnlineModel:

@@ -21,7 +21,7 @@ def record(text: str, title: str = "", **settings: Any) -> Features:
 
 
 def described(model: OnlineModel, **edits: dict[str, str | None]) -> None:
-    append(model, Describe(edits, "log"))
+    append(model, Describe(edits))
 
 
 def titled(n: int = 200, **spec: Any) -> OnlineModel:
@@ -103,14 +103,14 @@ def test_a_rollback_keeps_titles_and_their_words() -> None:
     states = {model.position: model.to_bytes()}
     described(model, a6={"title": "Kite"}, a7={"title": None})
     learn(model, (record("kite w1"), ["a0"]))
-    append(model, Rollback(next(iter(states)), "log"), states)
+    append(model, Rollback(next(iter(states))), states)
     assert best(model, record("kite")) == "a6"
     assert OnlineModel.from_bytes(model.to_bytes()).predict([record("kite")]) == model.predict([record("kite")])
     fresh = new_model(**FIELDS)
     start = {fresh.position: fresh.to_bytes()}
     learn(fresh, (record("kite"), ["p"]))
     described(fresh, p={"title": "Kite"}, q={"title": "Vole"})
-    append(fresh, Rollback(next(iter(start)), "log"), start)
+    append(fresh, Rollback(next(iter(start))), start)
     scores = fresh.predict([record("kite")])[0].scores
     assert scores["p"] > scores["q"]
 

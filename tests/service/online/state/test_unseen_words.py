@@ -77,7 +77,7 @@ def test_the_counts_are_a_part_of_the_state() -> None:
     for _ in range(4):
         tell(model, *(f"title={n}" for n in range(3)))
     assert model.words.share == 0
-    append(model, Rollback("0", "log"), states)
+    append(model, Rollback("0"), states)
     assert model.words.share is None
 
 

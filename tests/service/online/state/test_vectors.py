@@ -39,18 +39,18 @@ def taught(n: int = 12, **spec: Any) -> OnlineModel:
 
 def test_an_entry_stores_vectors_but_no_empty_ones() -> None:
     x = with_vectors(v=[0.1, -2.5e14], none=[])
-    update = Update((Example(x, Labels.all_of(["p"])), Example(named(a=1), Labels.all_of([]), 2.0)), "log")
+    update = Update((Example(x, Labels.all_of(["p"])), Example(named(a=1), Labels.all_of([]), 2.0)))
     (first, second) = decode(encode(update)).examples  # type: ignore[union-attr]
     assert first.x.vectors is not None
     assert {name: v.tolist() for name, v in first.x.vectors.items()} == {"v": np.float32([0.1, -2.5e14]).tolist()}
     assert (first.weight, second.weight, second.x.vectors) == (1.0, 2.0, None)
-    size = len(encode(Update((Example(with_vectors(v=np.zeros(384)), Labels.all_of(["p"])),), "log")))
+    size = len(encode(Update((Example(with_vectors(v=np.zeros(384)), Labels.all_of(["p"])),))))
     assert size < 4 * 384 + 100
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 2e15])
 def test_an_entry_with_a_vector_that_is_not_finite_is_damaged(value: float) -> None:
-    update = Update((Example(with_vectors(v=[1.0, value]), Labels.all_of(["p"])),), "log")
+    update = Update((Example(with_vectors(v=[1.0, value]), Labels.all_of(["p"])),))
     with pytest.raises(Exception, match="damaged"):
         decode(encode(update))
 
@@ -149,7 +149,7 @@ def test_ten_examples_of_the_same_request_settle_a_number(first: Features) -> No
     """The category fields are those before the request."""
     model = new_model()
     xs = [first] * 10 + [with_vectors(v=[42])]
-    update = Update(tuple(Example(x, Labels.all_of(["p"])) for x in xs), "log")
+    update = Update(tuple(Example(x, Labels.all_of(["p"])) for x in xs))
     dry_run = DryRun(model)
     for each in update.examples[:10]:
         dry_run.add(each)
@@ -170,10 +170,10 @@ def test_an_update_is_checked_again_if_the_field_was_settled_meanwhile(between: 
     for _ in range(9):
         learn(model, (between, ["p"]))
     learn(model, (with_vectors(v=[42]), ["p"]))
-    update = Update((Example(with_vectors(v=[42]), Labels.all_of(["p"])),), "log")
+    update = Update((Example(with_vectors(v=[42]), Labels.all_of(["p"])),))
     dry_run = DryRun(model)
     dry_run.add(update.examples[0])
-    log = [LogEntry("11", Update((Example(between, Labels.all_of(["p"])),), "log"))]
+    log = [LogEntry("11", Update((Example(between, Labels.all_of(["p"])),)))]
     log.append(LogEntry("12", update, dry_run.checked))
     (_, outcome) = fold(model, log)
     assert isinstance(outcome.answer, InvalidExample)
@@ -187,11 +187,11 @@ def test_an_update_is_checked_again_after_a_rollback_to_before_its_vectors() -> 
     states = {model.position: model.to_bytes()}
     for _ in range(9):
         learn(model, (with_vectors(v=[42]), ["p"]))
-    update = Update((Example(with_vectors(v=[42]), Labels.all_of(["p"])),), "log")
+    update = Update((Example(with_vectors(v=[42]), Labels.all_of(["p"])),))
     dry_run = DryRun(model)
     dry_run.add(update.examples[0])
     assert dry_run.checked.still_valid(model)
-    append(model, Rollback("10", "log"), states)
+    append(model, Rollback("10"), states)
     learn(model, (named(v=1), ["p"]))
     (outcome,) = fold(model, [LogEntry("21", update, dry_run.checked)])
     assert isinstance(outcome.answer, InvalidExample)
@@ -227,7 +227,7 @@ def test_a_rollback_to_before_the_vectors_keeps_their_fields(algorithm: str) -> 
     states = {model.position: model.to_bytes()}
     for i in range(6):
         learn(model, example(i))
-    append(model, Rollback("1", "log"), states)
+    append(model, Rollback("1"), states)
     assert model.features.layout.vectors == (("v", 3),)
     restored = OnlineModel.from_bytes(model.to_bytes())
     for each in (model, restored):
@@ -243,7 +243,7 @@ def test_a_rollback_settles_a_field_again() -> None:
     for x in [named(v=1)] * 10 + [with_vectors(v=[1, 2, 3])] * 7:
         learn(model, (x, ["p"]))
     assert model.updates == 13, "after 10 numbers, vectors are refused"
-    append(model, Rollback("3", "log"), states)
+    append(model, Rollback("3"), states)
     for i in range(3, 12):
         learn(model, example(i))
     with pytest.raises(InvalidExample, match="must have 3 numbers"):

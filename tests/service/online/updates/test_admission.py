@@ -59,7 +59,7 @@ def weighed(model: OnlineModel, update: Update) -> tuple[Update, int]:
 def test_a_model_is_no_larger_than_estimated(spec: dict[str, Any], updates: list[list[Example]]) -> None:
     model = new_model(**spec)
     for position, learnt in enumerate(updates, 1):
-        update = Update(tuple(learnt), "log")
+        update = Update(tuple(learnt))
         update, most = weighed(model, update)
         fold(model, [LogEntry(str(position), update)])
         held = sum(array.nbytes for array in model.learner.state().values())
@@ -88,11 +88,11 @@ async def test_an_update_without_new_features_is_refused_near_the_limit(monkeypa
     monkeypatch.setattr(sparse_table, "DENSE_BYTES", 0)
     model, names = new_model(labels=[f"l{i}" for i in range(800)]), tuple(f"f{i}" for i in range(100))
     learnt = Example(Features(names, None, np.ones(100, np.float32)), Labels(("l1",), np.ones(1, np.int8), False))
-    fold(model, [LogEntry("1", Update((learnt,), "log"))])
+    fold(model, [LogEntry("1", Update((learnt,)))])
     settings = Settings(max_model_bytes=model.nbytes + 10_000)
     admission = Admission("m", settings, ClusterVersion())
     with pytest.raises(LimitExceeded, match="bytes"):
-        await admission.admit(Update((learnt,), "log"), model, UpdateQueue("m", settings))
+        await admission.admit(Update((learnt,)), model, UpdateQueue("m", settings))
 
 
 @for_each("spec", SPECS.values(), ids=SPECS)

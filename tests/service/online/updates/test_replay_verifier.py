@@ -163,7 +163,7 @@ async def test_rollbacks_are_replayed_alike(fleet: Any, old: Registry, build: Bu
     first = await replica.take_snapshot()
     await learn(fleet, old, 30, 40)
     await replica.rollback(first.position)
-    await replica.change(Relabel("l1", "other", "log"))
+    await replica.change(Relabel("l1", "other"))
     await replica.take_snapshot()
     build("new")
     with structlog.testing.capture_logs() as logs:

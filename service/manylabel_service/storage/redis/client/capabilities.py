@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from manylabel_service.errors import StorageUnavailable, StoreUnusable
-from manylabel_service.storage.protocol import Durability
 from manylabel_service.storage.redis.client.connection import Connection
 from manylabel_service.storage.redis.client.errors import forbidden
 
@@ -27,14 +26,14 @@ class Capabilities:
     Attributes
     ----------
     facts : fields of the log line.
-    durabilities : supported durabilities.
-    waits_for_disk : whether `fsync` uses WAITAOF; otherwise the server always syncs, or `fsync` is not supported.
+    syncs : whether the server can sync an append to disk before its response.
+    waits_for_disk : whether a sync needs WAITAOF; otherwise the server always syncs, or cannot.
     is_cluster : whether the server is a node of a Redis Cluster.
     warnings : warnings for the operator.
     """
 
     facts: Mapping[str, str]
-    durabilities: frozenset[Durability]
+    syncs: bool
     waits_for_disk: bool
     is_cluster: bool
     warnings: list[str] = field(default_factory=list)
@@ -73,11 +72,9 @@ def assess(info: Mapping[str, Any], directives: Mapping[str, str], address: str)
     appendfsync = directives["appendfsync"]
     syncs = aof == "on" and appendfsync != "no"  # otherwise there is nothing to wait for
     can_wait = version is not None and version >= WAITAOF and syncs and not is_cluster
-    levels: set[Durability] = {"log"}
-    if can_wait or (aof == "on" and appendfsync == "always"):
-        levels.add("fsync")
+    can_sync = can_wait or (aof == "on" and appendfsync == "always")
     facts = {"version": text, "append_only_file": aof, "appendfsync": appendfsync, "maxmemory_policy": policy}
-    return Capabilities(facts, frozenset(levels), can_wait, is_cluster, _warnings(facts, directives))
+    return Capabilities(facts, can_sync, can_wait, is_cluster, _warnings(facts, directives))
 
 
 def _warnings(facts: Mapping[str, str], directives: Mapping[str, str]) -> list[str]:

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 from manylabel_service.errors import LogSealed, ModelGone
 from manylabel_service.storage.checksums import damaged_entry, seal, unseal
@@ -51,13 +51,15 @@ class Tables:
 
     Attributes
     ----------
+    durability : durability of appends.
     logs : cached ends of logs, by incarnation.
     staged : incarnations of models without a name so far, which are lost when this process ends.
     sealed : incarnations whose logs accept no entries until this process ends.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, durability: Durability) -> None:
         self.connection = connection
+        self.durability = durability
         self.logs: dict[int, Log] = {}
         self.staged: set[int] = set()
         self.sealed: set[int] = set()
@@ -122,8 +124,6 @@ class Tables:
         """Set the durability of the following commits."""
         if durability == self._synchronous:
             return
-        if durability not in get_args(Durability):
-            raise ValueError(f"durability must be one of {', '.join(get_args(Durability))}, not {durability!r}")
         level = "FULL" if durability == "fsync" else "NORMAL"
         self.connection.execute(f"PRAGMA synchronous = {level}")
         self._synchronous = durability
