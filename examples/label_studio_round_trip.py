@@ -4,7 +4,7 @@ The program does over Label Studio's HTTP interface the work of its users: it cr
 imports tasks, annotates some of them and asks for predictions of all. Label Studio talks to ManyLabel by itself: it
 sends each annotation when it is submitted, and asks for predictions.
 
-    manylabel serve --label-studio-urls http://localhost:8080
+    manylabel serve
     label-studio start --port 8080
     python examples/label_studio_round_trip.py --label-studio http://127.0.0.1:8080 --token TOKEN
 
@@ -14,7 +14,6 @@ its user (Account & Settings).
 It prints:
 
     40 of 90 tasks annotated, 40 examples learnt
-    training asked for, 40 examples learnt
     40 of the other 50 have the right boxes ticked
     to be labelled next, the least certain: I have paid twice. please send it to my new address
 """
@@ -60,9 +59,9 @@ class Project:
 
     def connect(self, url: str) -> None:
         """Connect a model as the backend of the project; Label Studio adds the webhook for annotations by itself."""
-        self._backend = self._call("POST", "/api/ml", {"url": url, "project": self.id, "title": MODEL})
-        if self._backend["state"] != "CO":
-            raise SystemExit(f"Label Studio cannot use {url}: {self._backend['error_message']}")
+        backend = self._call("POST", "/api/ml", {"url": url, "project": self.id, "title": MODEL})
+        if backend["state"] != "CO":
+            raise SystemExit(f"Label Studio cannot use {url}: {backend['error_message']}")
 
     def add(self, texts: Sequence[str]) -> None:
         """Import tasks."""
@@ -77,10 +76,6 @@ class Project:
         """Submit an annotation, like the button "Submit"."""
         ticked = {"from_name": "topic", "to_name": "text", "type": "choices", "value": {"choices": labels}}
         self._call("POST", f"/api/tasks/{task['id']}/annotations", {"result": [ticked]})
-
-    def train(self) -> None:
-        """Let the model learn missed annotations, like the button "Start Training"."""
-        self._call("POST", f"/api/ml/{self._backend['id']}/train", {})
 
     def predict(self) -> None:
         """Request predictions of all tasks, like the action "Retrieve Predictions"."""
@@ -116,8 +111,6 @@ def main(address: str, token: str) -> None:
         for task, (_, labels) in list(zip(project.tasks(), letters, strict=True))[:40]:
             project.annotate(task, labels)
         print(f"40 of 90 tasks annotated, {model.status().updates} examples learnt")
-        project.train()  # ManyLabel now learns the annotations that it missed, each once
-        print(f"training asked for, {model.status().updates} examples learnt")
 
         project.predict()
         unlabelled = list(zip(project.tasks(), letters, strict=True))[40:]

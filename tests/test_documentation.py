@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 from docs._site import settings_reference
 from pydantic import BaseModel, ValidationError
+from tests.support.label_studio import LOST, TASK
 
 from manylabel_service.app import create_app
 from manylabel_service.limits import Limits
@@ -80,6 +82,10 @@ def test_python_blocks_run(page: Path, address: str, tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("page", of("sh"), ids=lambda page: page.name)
 def test_shell_blocks_succeed(page: Path, address: str, tmp_path: Path) -> None:
     """Every line succeeds, and curl gets no error."""
+    if page.name == "label-studio.md":
+        (tmp_path / "export.json").write_text(
+            json.dumps([{**TASK, "data": {"text": "It barks."}, "annotations": [LOST]}])
+        )
     script = "\n".join(of("sh")[page]).replace(ADDRESS, address).replace("curl ", "curl --fail-with-body ")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(

@@ -19,8 +19,8 @@ def studio() -> Iterator[StandIn]:
 
 
 @pytest.fixture(scope="module")
-def address(module_server_process: Callable[..., Any], studio: StandIn) -> str:
-    return str(module_server_process("--label-studio-urls", studio.url).start().url)
+def address(module_server_process: Callable[..., Any]) -> str:
+    return str(module_server_process().start().url)
 
 
 @pytest.fixture

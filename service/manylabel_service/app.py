@@ -45,7 +45,7 @@ from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.hosting.kernels import Kernels
 from manylabel_service.integrations.annif import router as annif
 from manylabel_service.integrations.label_studio import router as label_studio
-from manylabel_service.integrations.label_studio.connection import Connections
+from manylabel_service.integrations.label_studio.notes import ModelNotes
 from manylabel_service.integrations.open_inference import router as open_inference
 from manylabel_service.jobs.job_service import open_jobs
 from manylabel_service.lifespan import lifespan
@@ -138,7 +138,7 @@ def create_app(
         lifespan=lambda _: lifespan(context, store, on_ready, on_failure),
     )
     app.state.context, app.state.drain, app.state.is_ready = context, context.draining.set, lambda: registry.ready
-    app.state.label_studio = Connections(settings.label_studio_urls)
+    app.state.label_studio = ModelNotes()
     add_page(app)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     app.build_middleware_stack = lambda: _stack(app)  # type: ignore[method-assign]

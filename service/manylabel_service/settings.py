@@ -238,11 +238,6 @@ class Settings(BaseSettings):
     max_stored_predictions: PositiveInt = 100_000
     """Maximum number of stored predictions per model; further ones get 429."""
 
-    label_studio_urls: Names = ()
-    """Addresses of the Label Studio servers whose annotations are read for "Start Training", separated by commas, each
-    scheme://host[:port], for example http://localhost:8080. The server sends no request to other addresses. If empty,
-    "Start Training" is off."""
-
     webhook_urls: Names = ()
     """Addresses to which webhooks may send events, separated by commas, each scheme://host[:port], for example
     https://hooks.example.org. The server rejects webhooks with other addresses. If empty, webhooks are off."""
@@ -367,7 +362,7 @@ class Settings(BaseSettings):
                 raise ValueError(f"must be addresses, or networks such as 10.0.0.0/8, not {proxy!r}") from None
         return proxies
 
-    @field_validator("label_studio_urls", "webhook_urls")
+    @field_validator("webhook_urls")
     @classmethod
     def _name_origins(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
         origins = [origin_of(url) if _ORIGIN.fullmatch(url) else None for url in urls]

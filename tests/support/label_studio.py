@@ -28,6 +28,10 @@ ANNOTATION: dict[str, Any] = {
     "lead_time": None, "import_id": None, "last_action": None, "bulk_created": False, "project": 4, "completed_by": 1,
     "updated_by": 1, "parent_prediction": None, "parent_annotation": None, "last_created_by": None,
 }  # fmt: skip
+LOST = {
+    **ANNOTATION,
+    "result": [{"from_name": "topic", "to_name": "text", "type": "choices", "value": {"choices": ["dogs"]}}],
+}
 PREDICTION: dict[str, Any] = {
     "created_ago": "0 minutes", "cluster": None, "neighbors": None, "mislabeling": 0.0, "created_at": TIME,
     "updated_at": TIME, "model": None, "model_run": None, "project": 4,
@@ -63,9 +67,6 @@ class StandIn:
                 return 200, {"tasks": self.tasks, "total": len(self.tasks)}
             case "POST", ["tasks", id, "annotations"]:
                 return 201, self._annotate(next(task for task in self.tasks if task["id"] == int(id)), body["result"])
-            case "POST", ["ml", "5", "train"]:
-                self._ask("/webhook", {"action": "START_TRAINING", "project": self.project})
-                return 200, None
             case "POST", ["dm", "actions"]:
                 return 200, {"processed_items": len(self.tasks), "detail": f"Retrieved {self._predict()} predictions"}
         return 404, {"detail": f"{method} {path} was not recorded"}

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from httpx2._decoders import GZipDecoder
 from tests.service.webhooks.receiver import SECRET, Receiver, receiving, status
+from tests.support.cases import for_each
 from tests.support.hosts import resolving
 from tests.support.server_process import free_port
 
-from manylabel_service.settings import origin_of
+from manylabel_service.settings import Settings, origin_of
 from manylabel_service.webhooks.deliverer import BACKOFF_SECONDS, backoff
 from manylabel_service.webhooks.sender import Sender
 from manylabel_service.webhooks.webhook import Message, Webhook, message_of
@@ -224,3 +225,15 @@ async def test_a_body_is_not_decompressed(monkeypatch: pytest.MonkeyPatch) -> No
     async with answering(head + chunked) as (url, requests):
         assert await sent(url) is None
         assert requests == [1]
+
+
+@for_each(
+    "url",
+    [
+        *("localhost:8080", "ftp://a", "http://a/b", "http://a?", "http://u@a", "http://a:0"),
+        *("http://999.1.1.1", "http://2130706433", "http://[1:2]"),
+    ],
+)
+def test_a_bad_address_in_the_setting_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="webhook_urls"):
+        Settings(webhook_urls=f"http://localhost:8080,{url}")

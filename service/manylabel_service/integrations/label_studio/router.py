@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -21,17 +20,16 @@ from manylabel_service.api.web.large_json import read_large_json
 from manylabel_service.api.web.problems import Problem, invalid
 from manylabel_service.api.web.routes import RawJSONResponse, Router
 from manylabel_service.api.web.validation import Path, validated
-from manylabel_service.errors import InvalidExample, KeyInFlight, KeyReused, LimitExceeded, ModelNotFound
+from manylabel_service.errors import InvalidExample, KeyInFlight, ModelNotFound
 from manylabel_service.hosting.examples import Example, Features
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.integrations.label_studio import schemas
-from manylabel_service.integrations.label_studio.connection import Connections, FetchFailed, annotated_tasks
+from manylabel_service.integrations.label_studio.notes import ModelNotes
 from manylabel_service.integrations.label_studio.translation import (
     AnnotationRefused,
     TaskReader,
     annotation_key,
-    is_number,
     model_versions,
     shown,
     to_config,
@@ -45,16 +43,6 @@ log = structlog.get_logger()
 router = Router("label studio", errors=["model_not_found"])
 
 TASKS_AT_ONCE = 100
-RECONCILING_SECONDS = 80.0
-"""Timeout in seconds for START_TRAINING; Label Studio waits 100 s for the response."""
-
-MAX_LOGGED = 20
-"""Maximum number of rejected annotations that one START_TRAINING logs."""
-
-_NOT_CONNECTED = (
-    "is not connected: since this server started, no setup with the scope learn came from one of label_studio_urls; "
-    "open Settings, Model in Label Studio, then start the training again"
-)
 
 _LEARNT = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED")
 
@@ -82,8 +70,8 @@ async def label_studio_health(context: ContextOf, name: str) -> schemas.BackendH
 )
 async def label_studio_setup(request: Request, context: ContextOf, name: str) -> schemas.SetupResponse:
     """Connects a project. Label Studio calls this when the backend is added, when its settings are opened, and before
-    it requests predictions. If the caller has the scope `learn` and `label_studio_urls` includes the address, the
-    address and the access token are stored in memory for START_TRAINING; otherwise nothing is stored."""
+    it requests predictions. If the caller has the scope `learn`, messages without a labelling configuration are read
+    with this one."""
     replica, sent = await _sent(request, context, name, schemas.SetupRequest)
     config = await to_config(sent.label_config, ("schema",))
     if replica.spec.labels is not None:
@@ -91,20 +79,13 @@ async def label_studio_setup(request: Request, context: ContextOf, name: str) ->
         if unknown := [label for label in config.labels if label not in declared]:
             raise invalid(("schema",), f"has the choice {unknown[0]!r}, which is not one of the declared labels")
     if access_of(request).allows("learn"):
-        _connect(_connections(request), replica, sent)
+        _notes(request).note_config(replica.record, sent.label_config)
     return schemas.SetupResponse(model_version=_versions(replica)[-1])
 
 
-def _connections(request: Request) -> Connections:
-    connections: Connections = request.app.state.label_studio
-    return connections
-
-
-def _connect(connections: Connections, replica: Replica, sent: schemas.SetupRequest) -> None:
-    connections.note_config(replica.record, sent.label_config)
-    project = sent.project.partition(".")[0]
-    if sent.hostname and sent.access_token and project.isdecimal() and is_number(int(project)):
-        connections.add(replica.record, int(project), sent.hostname, sent.access_token)
+def _notes(request: Request) -> ModelNotes:
+    notes: ModelNotes = request.app.state.label_studio
+    return notes
 
 
 @router.endpoint(
@@ -135,7 +116,7 @@ async def label_studio_predict(request: Request, context: ContextOf, name: str) 
         for prediction in predictions:
             results.append(pydantic_core.to_json(shown(known, prediction, version)))
             await pace.rest()
-    _log_skipped(_connections(request), replica, reader)
+    _log_skipped(_notes(request), replica, reader)
     context.telemetry.predicted(name, len(results), time.perf_counter() - started)
     return RawJSONResponse(b'{"results":[' + b",".join(results) + b"]}")
 
@@ -149,23 +130,17 @@ async def label_studio_predict(request: Request, context: ContextOf, name: str) 
     takes=schemas.WebhookRequest,
 )
 async def label_studio_webhook(request: Request, context: ContextOf, name: str) -> schemas.WebhookResponse:
-    """Learns each annotation once, and again with its new labels after an edit. START_TRAINING reads the annotations of
-    the project from Label Studio and learns the missing ones, because Label Studio does not repeat messages; it
-    responds with 422 if the setting `label_studio_urls` is empty. Other messages change nothing."""
+    """Learns each annotation once, and again with its new labels after an edit. Other messages change nothing."""
     replica = online(await context.registry.get(name))
     with counting_refusals(context, name):
         sent = await _body(request, context, schemas.WebhookRequest)
-        learner = _Learner(context, _connections(request), replica, access_of(request), sent.project or {})
+        learner = _Learner(context, _notes(request), replica, access_of(request), sent.project or {})
         if sent.action in _LEARNT:
             pace = Pace()
             for annotation, task in _pairs(sent):
                 await learner.learn(annotation, task)
                 await pace.rest()
-        elif sent.action == "START_TRAINING":
-            await learner.reconcile()
-    return schemas.WebhookResponse(
-        learnt=learner.learnt, known=learner.known, refused=learner.refused, model_version=_versions(replica)[-1]
-    )
+    return schemas.WebhookResponse(learnt=learner.learnt, known=learner.known, model_version=_versions(replica)[-1])
 
 
 @router.endpoint(
@@ -214,9 +189,9 @@ def _versions(replica: Replica) -> list[str]:
     return model_versions(replica.name, replica.record.incarnation, replica.model.updates)
 
 
-def _log_skipped(connections: Connections, replica: Replica, reader: TaskReader) -> None:
+def _log_skipped(notes: ModelNotes, replica: Replica, reader: TaskReader) -> None:
     """Log each field of tasks that no record has once."""
-    if reader.skipped and (new := connections.note_skipped(replica.record, reader.skipped)):
+    if reader.skipped and (new := notes.note_skipped(replica.record, reader.skipped)):
         log.warning("task_fields_skipped", model=replica.name, fields=new, reason="lists of objects or lists")
 
 
@@ -252,18 +227,17 @@ class _Learner:
     """Learner of the annotations of one project, with counts."""
 
     context: Context
-    connections: Connections
+    notes: ModelNotes
     replica: Replica
     access: Access
     project: Mapping[str, Any]
     learnt: int = 0
     known: int = 0
-    refused: int = 0
     reader: TaskReader | None = None
 
     async def _reader(self) -> TaskReader:
         if self.reader is None:
-            text = self.project.get("label_config") or self.connections.config(self.replica.record)
+            text = self.project.get("label_config") or self.notes.config(self.replica.record)
             config = await to_config(text, ("project", "label_config"))
             self.reader = TaskReader(self.replica, config, self.context.settings.max_features)
         return self.reader
@@ -273,7 +247,7 @@ class _Learner:
         at = ("annotation",)
         reader = await self._reader()
         example = reader.example(data, annotation, at)
-        _log_skipped(self.connections, self.replica, reader)
+        _log_skipped(self.notes, self.replica, reader)
         if example is None:
             return
         try:
@@ -299,55 +273,3 @@ class _Learner:
         return await self.context.registry.ask(
             self.replica, lambda replica: replica.update([example], key=key, deadline=deadline)
         )
-
-    async def reconcile(self) -> None:
-        """Learn missing annotations of the project for up to RECONCILING_SECONDS; raises the errors of `learn`.
-
-        The client gets the same message for every failure: it must not learn which ports of a host are open.
-        """
-        if not self.connections:
-            raise invalid(
-                (), "cannot be processed: START_TRAINING is disabled because the setting label_studio_urls is empty"
-            )
-        await self._reader()
-        project = self.project.get("id")
-        if not is_number(project):
-            raise invalid(("project", "id"), "must be the number of the project")
-        connection = self.connections.find(self.replica.record, project)
-        if connection is None:
-            raise invalid(("project", "id"), _NOT_CONNECTED)
-        ends, pace = time.monotonic() + RECONCILING_SECONDS, Pace()
-        try:
-            async with aclosing(annotated_tasks(connection, ends)) as tasks:
-                async for task in tasks:
-                    if task is None:
-                        self._refuse(None, "task_too_large")
-                        continue
-                    data = task.get("data")
-                    for annotation in _annotations(task):
-                        await self._learn_if_it_can(annotation, data if isinstance(data, dict) else {})
-                        await pace.rest()
-                        if time.monotonic() > ends:
-                            return
-        except FetchFailed as error:
-            log.warning("label_studio_unreachable", model=self.replica.name, url=connection.url, error=str(error))
-            raise invalid(
-                (), "cannot be processed: Label Studio did not send its tasks; see the server's log"
-            ) from error
-
-    async def _learn_if_it_can(self, annotation: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-        try:
-            await self.learn({"project": self.project["id"], **annotation}, data)
-        except (Problem, LimitExceeded, KeyReused) as error:
-            self._refuse(annotation.get("id"), error.code)
-
-    def _refuse(self, id: object, code: str) -> None:
-        """Count a rejected annotation. The log has only its id, because errors quote labels."""
-        self.refused += 1
-        if self.refused <= MAX_LOGGED:
-            log.warning("annotation_refused", model=self.replica.name, id=id if is_number(id) else None, code=code)
-
-
-def _annotations(task: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    annotations = task.get("annotations")
-    return (each for each in annotations if isinstance(each, dict)) if isinstance(annotations, list) else iter(())

@@ -21,15 +21,8 @@ class _Sent(Documented):
 class SetupRequest(_Sent):
     """Request to connect a project."""
 
-    project: Annotated[str, Field(max_length=64)]
-    """Number of the project, a dot, and its creation time."""
     label_config: str = Field(alias="schema", max_length=MAX_CONFIG_BYTES)
     """Labelling configuration (XML)."""
-    hostname: Annotated[str, Field(max_length=2048)] | None = None
-    """Address of Label Studio. Only its scheme, host and port are used, and only if `label_studio_urls` includes
-    them."""
-    access_token: Annotated[str, Field(max_length=512, pattern="^[!-~]*$")] | None = None
-    """Access token of the user who created the project, in visible ASCII characters."""
 
 
 class SetupResponse(ResponseModel):
@@ -81,7 +74,7 @@ class WebhookRequest(_Sent):
     """Message about an event in a project."""
 
     action: Annotated[str, Field(max_length=64)]
-    """Kind of event; ANNOTATION_CREATED, ANNOTATIONS_CREATED, ANNOTATION_UPDATED and START_TRAINING are handled."""
+    """Kind of event; ANNOTATION_CREATED, ANNOTATIONS_CREATED and ANNOTATION_UPDATED are handled."""
     annotation: _Object | list[_Object] | None = None
     """The annotation, or several annotations."""
     task: Task | list[Task] | None = None
@@ -97,8 +90,6 @@ class WebhookResponse(ResponseModel):
     """Number of annotations learnt by this call."""
     known: int
     """Number of annotations learnt before."""
-    refused: int
-    """Number of annotations that cannot be learnt."""
     model_version: str
     """Current version of the model."""
 
