@@ -178,7 +178,6 @@ ROWS = {
     "max_queue_examples": "examples in the update queue per model",
     "max_stored_prediction_bytes": "stored predictions per model: number; bytes; lifetime",
     "max_ranked_predictions": "stored predictions ranked by uncertainty",
-    "max_manual_snapshots": "manual snapshots per model",
     "max_versions": "versions of a trained model",
     "max_datasets": "datasets",
     "max_keys": "keys, including expired ones, of all callers",

@@ -338,41 +338,11 @@ def check_limit(what: str, size: int, limit: int) -> None:
 
 
 class SnapshotNotFound(ServiceError, kind="missing"):
-    """A position or name at which the model has no snapshot."""
+    """A position at which the model has no snapshot."""
 
     message = "model {self.name!r} has no snapshot {self.position!r}; list its snapshots to see which it has"
     name: str
     position: str
-
-
-class SnapshotExists(ServiceError, kind="conflict"):
-    """Another snapshot of the model has this name, or the snapshot of this state has another name."""
-
-    message = "model {self.name!r} has a snapshot {self.snapshot!r} at position {self.position}; {self.action}"
-    name: str
-    snapshot: str
-    """Name of the existing snapshot."""
-    position: str
-    action: str = "choose another name, or delete that one first"
-
-
-class SnapshotNeeded(ServiceError, kind="conflict"):
-    """The snapshot is automatic and cannot be deleted."""
-
-    message = (
-        "the snapshot of model {self.name!r} at position {self.position} is automatic and cannot be deleted: the "
-        "server removes it when newer snapshots replace it"
-    )
-    name: str
-    position: str
-
-
-class SnapshotsFull(ServiceError, kind="full", code="limit_exceeded"):
-    """The limit of manual snapshots of the model is reached."""
-
-    message = "model {self.name!r} has {self.limit:,} manual snapshots, the limit: delete one"
-    name: str
-    limit: int
 
 
 class PositionNotFound(ServiceError, kind="missing"):

@@ -23,7 +23,7 @@ from manylabel_service.storage import Entry
 
 CLIENTS = 3
 SPEC = {"name": "tags", "algorithm": "falt"}
-FLAGS = ("--snapshot-every-updates", "60", "--max-manual-snapshots", "1000")
+FLAGS = ("--snapshot-every-updates", "60")
 KNOWS_MORE = {
     "online/spec/release.py": ("FORMAT_VERSIONS = range(1, 2)", "FORMAT_VERSIONS = range(1, 3)"),
     "release.py": ('RELEASE = version("manylabel")', 'RELEASE = "next"'),

@@ -65,7 +65,6 @@ from manylabel_service.slices import Pace, SliceSize, in_thread
 from manylabel_service.storage import (
     POSITION,
     Entry,
-    ManualSnapshot,
     ModelMeta,
     SnapshotMeta,
     position_key,
@@ -524,13 +523,13 @@ class Replica(HostedModel):
 
         Parameters
         ----------
-        to : position in the history, position or name of a snapshot, or time (milliseconds of Unix time).
+        to : position in the history or of a snapshot, or time (milliseconds of Unix time).
         key : idempotency key of the request.
 
         Raises
         ------
         SnapshotNotFound
-            No intact snapshot has the name.
+            The string is not a position.
         PositionNotFound, BeforeHistory, HistoryDamaged
         NotReady, KeyInFlight, KeyReused, QueueFull, LimitExceeded, StorageUnavailable, ModelGone
         """
@@ -738,30 +737,3 @@ class Replica(HostedModel):
         StorageUnavailable or ModelGone."""
         super().check_changeable()
         return await self._applier.snapshot()
-
-    async def keep_snapshot(self, kept: ManualSnapshot) -> SnapshotMeta:
-        """Take a manual snapshot of everything learnt so far.
-
-        Raises
-        ------
-        SnapshotExists, SnapshotsFull
-            The snapshot was taken nevertheless; it is automatic, and will be removed later.
-        NotReady, StorageUnavailable, ModelGone, LimitExceeded
-        """
-        record = await self.take_snapshot()
-        await self.snapshotter.keep(record.position, kept)
-        return await self.snapshot_reader.find(record.position)
-
-    async def delete_snapshot(self, snapshot: str) -> None:
-        """Delete a manual snapshot, at a position or with a name.
-
-        It is removed unless the server still needs it as an automatic snapshot.
-
-        Raises
-        ------
-        SnapshotNotFound
-        SnapshotNeeded
-            The snapshot is automatic.
-        StorageUnavailable, ModelGone
-        """
-        await self.snapshotter.let_go((await self.snapshot_reader.find(snapshot)).position)

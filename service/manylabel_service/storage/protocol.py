@@ -129,18 +129,11 @@ class LogExtent(NamedTuple):
 NO_EXTENT = LogExtent(0, 0)
 
 
-class ManualSnapshot(NamedTuple):
-    """Name and note of a manual snapshot."""
-
-    name: str | None
-    note: str | None
-
-
 @dataclass(frozen=True, slots=True)
 class SnapshotMeta:
     """Metadata of a snapshot of the state after the entry at `position` (`START` or `SEED`: before any entry).
 
-    `pinned` snapshots stay until they are unpinned, `kept` (manual) ones until they are deleted.
+    `pinned` snapshots stay until they are unpinned.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -150,7 +143,6 @@ class SnapshotMeta:
     created_unix_ms: int
     pinned: bool = False
     extent: LogExtent = NO_EXTENT
-    kept: ManualSnapshot | None = None
 
 
 class Document(NamedTuple):

@@ -20,8 +20,6 @@ from manylabel_service.errors import (
     LogTrimmed,
     ModelDamaged,
     ModelGone,
-    SnapshotExists,
-    SnapshotsFull,
     StorageFull,
     StorageUnavailable,
 )
@@ -35,7 +33,6 @@ from manylabel_service.storage.protocol import (
     Documents,
     LogExtent,
     Logs,
-    ManualSnapshot,
     ModelMeta,
     SnapshotMeta,
     position_key,
@@ -111,7 +108,7 @@ class Snapshots:
 
         def named(table: SnapshotTable) -> SnapshotTable:
             found = table.find(position)
-            return table.having(id, replace(new, pinned=found[1].pinned, kept=found[1].kept) if found else new)
+            return table.having(id, replace(new, pinned=found[1].pinned) if found else new)
 
         key = _key(record.incarnation, id, new)
         await self._tables.get(str(record.incarnation))  # a blob is of no use to a table that cannot be changed
@@ -199,12 +196,12 @@ class Snapshots:
 
     @gated
     async def delete(self, record: ModelMeta, position: str) -> None:
-        """Remove a snapshot, unless it is missing, pinned or manual. Raises `ModelGone`."""
+        """Remove a snapshot, unless it is missing or pinned. Raises `ModelGone`."""
         position = _normal(position)
 
         def without(table: SnapshotTable) -> SnapshotTable:
             found = table.find(position)
-            return table if found is None or found[1].pinned or found[1].kept else table.without(found[0])
+            return table if found is None or found[1].pinned else table.without(found[0])
 
         await self._change(record, without, urgent=True)
 
@@ -214,53 +211,11 @@ class Snapshots:
 
         Returns False if there is no snapshot at the position. Raises `ModelGone`.
         """
-        return await self._replace(record, position, lambda own, _: replace(own, pinned=pinned))
-
-    @gated
-    async def keep(self, record: ModelMeta, position: str, kept: ManualSnapshot, most: int) -> bool:
-        """Protect a snapshot from `Snapshots.delete` until `let_go`; return False if it is missing.
-
-        A snapshot that is already manual keeps its name, and its note unless a new one is passed.
-
-        Raises `ModelGone`, `SnapshotExists` if the snapshot already has another name, or another snapshot of the model
-        has this name, and `SnapshotsFull` if the model would have more than `most` manual snapshots; nothing has
-        changed then.
-        """
-
-        def keep(own: SnapshotMeta, snapshots: Iterable[SnapshotMeta]) -> SnapshotMeta:
-            others = [other for other in snapshots if other is not own and other.kept]
-            _check_kept(record, own, others, kept, most)
-            before = own.kept or _UNNAMED
-            return replace(
-                own, kept=ManualSnapshot(before.name or kept.name, before.note if kept.note is None else kept.note)
-            )
-
-        return await self._replace(record, position, keep)
-
-    @gated
-    async def let_go(self, record: ModelMeta, position: str) -> bool:
-        """Make a manual snapshot automatic; return False if it was not manual. Raises `ModelGone`."""
-        was_kept = False
-
-        def let_go(own: SnapshotMeta, _: object) -> SnapshotMeta:
-            nonlocal was_kept
-            was_kept = own.kept is not None
-            return replace(own, kept=None)
-
-        return await self._replace(record, position, let_go) and was_kept
-
-    async def _replace(
-        self,
-        record: ModelMeta,
-        position: str,
-        change: Callable[[SnapshotMeta, Iterable[SnapshotMeta]], SnapshotMeta],
-    ) -> bool:
-        """Change one snapshot by a function of it and of the table; return False if it is missing."""
         position = _normal(position)
 
         def changed(table: SnapshotTable) -> SnapshotTable:
             found = table.find(position)
-            return table if found is None else table.having(found[0], change(found[1], table.snapshots.values()))
+            return table if found is None else table.having(found[0], replace(found[1], pinned=pinned))
 
         return (await self._change(record, changed)).find(position) is not None
 
@@ -302,13 +257,12 @@ class Snapshots:
             return await self._listed(record)
 
     async def _listed(self, record: ModelMeta) -> SnapshotTable:
-        """Return what a damaged table may have named: all blobs, each as a manual snapshot, because it is unknown
-        which ones were manual."""
+        """Return what a damaged table may have named: all blobs."""
         snapshots = {}
         for key in await self._blobs.keys(f"{BLOBS}{record.incarnation}/"):
             *_, position, id = key.split("/")
             with suppress(BlobNotFound, BlobDamaged):
-                snapshots[id] = SnapshotMeta(position, await self._size(key), ulid.timestamp_of(id), kept=_UNNAMED)
+                snapshots[id] = SnapshotMeta(position, await self._size(key), ulid.timestamp_of(id))
         return SnapshotTable(model=record.name, snapshots=snapshots)
 
     async def _size(self, key: str) -> int:
@@ -358,9 +312,6 @@ class Snapshots:
             pass
 
 
-_UNNAMED = ManualSnapshot(None, None)
-
-
 def _key(incarnation: int, id: str, snapshot: SnapshotMeta) -> str:
     return f"{BLOBS}{incarnation}/{snapshot.position}/{id}"
 
@@ -368,17 +319,3 @@ def _key(incarnation: int, id: str, snapshot: SnapshotMeta) -> str:
 def _normal(position: str) -> str:
     """Return a position without a second number of zero; raise ValueError for an invalid position."""
     return "-".join(map(str, position_key(position))).removesuffix("-0")
-
-
-def _check_kept(
-    record: ModelMeta, own: SnapshotMeta, others: list[SnapshotMeta], kept: ManualSnapshot, most: int
-) -> None:
-    """Raise SnapshotExists or SnapshotsFull if a manual snapshot cannot have this name."""
-    named = [other for other in others if kept.name and other.kept and other.kept.name == kept.name]
-    if kept.name and own.kept and own.kept.name not in (None, kept.name):
-        named.append(own)
-    for snapshot in named:
-        assert snapshot.kept is not None
-        raise SnapshotExists(record.name, str(snapshot.kept.name), snapshot.position)
-    if len(others) + 1 > most:
-        raise SnapshotsFull(record.name, most)

@@ -18,16 +18,12 @@ from manylabel_service.errors import (
     ModelGone,
     ModelNotFound,
     PredictionsFull,
-    SnapshotExists,
-    SnapshotsFull,
     StorageUnavailable,
 )
 from manylabel_service.storage import (
     SEED,
     START,
     Entry,
-    LogExtent,
-    ManualSnapshot,
     ModelMeta,
     Store,
     position_key,
@@ -75,7 +71,6 @@ CALLS: dict[str, Callable[[Store, ModelMeta], Awaitable[object]]] = {
     "delete_snapshot": lambda store, record: store.snapshots.delete(record, "1"),
     "pin_snapshot": lambda store, record: store.snapshots.pin(record, "1", True),
     "unpin_snapshot": lambda store, record: store.snapshots.pin(record, "1", False),
-    "keep_snapshot": lambda store, record: store.snapshots.keep(record, "1", ManualSnapshot("n", None), 1),
     "let_snapshot_go": lambda store, record: store.snapshots.let_go(record, "1"),
     "put_predictions": lambda store, record: store.predictions.put(record, {"p": b"x"}, 60.0, 10),
     "put no predictions": lambda store, record: store.predictions.put(record, {}, 60.0, 10),
@@ -644,58 +639,6 @@ async def test_a_closed_store_refuses_every_call(new_store: NewStore) -> None:
     ):
         with pytest.raises(StorageUnavailable, match="not open"):
             await refused
-
-
-async def test_a_manual_snapshot_is_not_deleted_until_it_is_released(new_store: NewStore) -> None:
-    store = new_store()
-    await store.open()
-    record = await store.models.create("m", b"")
-    one, two, three = (entry.position for entry in await append(store, record, b"1", b"2", b"3"))
-    assert not await store.snapshots.keep(record, one, ManualSnapshot("first", None), 2)
-    for position in (one, two, three):
-        await store.snapshots.put(record, position, b"data", LogExtent(7, 70))
-    assert await store.snapshots.keep(record, one, ManualSnapshot("first", None), 2)
-    assert await store.snapshots.keep(record, one, ManualSnapshot(None, 'a note: "quoted", \u00e9'), 2)
-    with pytest.raises(SnapshotExists, match="'first' at position"):
-        await store.snapshots.keep(record, one, ManualSnapshot("other", None), 2)
-    with pytest.raises(SnapshotExists, match="'first' at position"):
-        await store.snapshots.keep(record, two, ManualSnapshot("first", None), 2)
-    assert await store.snapshots.keep(record, two, ManualSnapshot(None, None), 2)
-    with pytest.raises(SnapshotsFull, match="has 2 manual snapshots"):
-        await store.snapshots.keep(record, three, ManualSnapshot(None, None), 2)
-    assert await store.snapshots.keep(record, two, ManualSnapshot("second", None), 2), "it is one of the two"
-    await store.snapshots.put(record, one, b"again")
-    await store.close()
-
-    store = new_store()
-    await store.open()
-    for position in (one, two, three):
-        await store.snapshots.delete(record, position)
-    assert [(s.position, s.kept, s.extent) for s in await store.snapshots.all(record)] == [
-        (two, ManualSnapshot("second", None), (7, 70)),
-        (one, ManualSnapshot("first", 'a note: "quoted", \u00e9'), (0, 0)),
-    ]
-    assert await store.snapshots.let_go(record, one)
-    assert not await store.snapshots.let_go(record, one)
-    await store.snapshots.delete(record, one)
-    assert [s.position for s in await store.snapshots.all(record)] == [two]
-    assert await store.snapshots.total_bytes() == 4
-    await store.close()
-
-
-async def test_only_one_of_concurrent_manual_snapshots_gets_a_name(store: Store) -> None:
-    record = await store.models.create("m", b"")
-    positions = [entry.position for entry in await append(store, record, *[b"x"] * 8)]
-    for position in positions:
-        await store.snapshots.put(record, position, b"x")
-    calls = [store.snapshots.keep(record, position, ManualSnapshot("n", None), 3) for position in positions]
-    outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert sum(outcome is True for outcome in outcomes) == 1
-    assert sum(isinstance(outcome, SnapshotExists) for outcome in outcomes) == 7
-    calls = [store.snapshots.keep(record, position, ManualSnapshot(None, None), 3) for position in positions]
-    outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert sum(snapshot.kept is not None for snapshot in await store.snapshots.all(record)) == 3
-    assert all(outcome is True or isinstance(outcome, SnapshotsFull) for outcome in outcomes)
 
 
 async def test_successors_replace_their_models_atomically(store: Store) -> None:

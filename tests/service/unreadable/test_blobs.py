@@ -33,10 +33,6 @@ def _later_segment(data: bytes) -> bytes:
     return MAGIC[:-1] + b"2" + data[len(MAGIC) :]
 
 
-def _manual_snapshot(filled: Filled) -> str:
-    return _only(filled, f"snapshots/{filled.incarnations['m']}/{filled.kept}/")
-
-
 def _newest_snapshot(filled: Filled) -> str:
     return max(_keys(filled, f"snapshots/{filled.incarnations['m']}/"), key=lambda key: key.split("/")[3])
 
@@ -72,7 +68,6 @@ def _only(filled: Filled, prefix: str) -> str:
 
 
 BLOBS: dict[str, tuple[Find, Callable[[bytes], bytes] | None]] = {
-    "manual snapshot": (_manual_snapshot, _of_state("version")),
     "newest snapshot": (_newest_snapshot, _of_state("version")),
     "segment": (_segment, _later_segment),
     "state": (_state, _of_state("version")),

@@ -1,4 +1,4 @@
-"""`manylabel snapshots`, `rollback` and `log`: manual snapshots, the return to an earlier state, and the log."""
+"""`manylabel snapshots`, `rollback` and `log`: stored states, the return to an earlier state, and the log."""
 
 import json
 from typing import Annotated
@@ -20,29 +20,13 @@ MAX_ENTRIES = 10_000
 def snapshots(
     client: Client,
     model: ModelName,
-    take: Annotated[bool, Option(help="Take a snapshot, which stays until it is deleted.")] = False,
-    name: Annotated[str | None, Option(help="With --take: name of the snapshot.")] = None,
-    note: Annotated[str | None, Option(help="With --take: purpose of the snapshot.")] = None,
-    delete: Annotated[
-        str | None, Option(metavar="SNAPSHOT", help="Delete a manual snapshot, by its name or position.")
-    ] = None,
+    take: Annotated[bool, Option(help="Take a snapshot of the current state.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the snapshots of a model, newest first; take one, or delete one.
-
-    Example: `manylabel snapshots tags --take --name before-cleanup`
-    """
-    if take and delete is not None:
-        raise click.BadParameter("either --take or --delete", param_hint="--delete")
-    if not take and (name or note):
-        raise click.BadParameter("only with --take", param_hint="--name" if name else "--note")
+    """List the snapshots of a model, newest first, or take one."""
     handle = client.model(model)
     if take:
-        taken = handle.take_snapshot(name, note)
-        print_as(as_json, taken, lambda taken: click.echo(f"snapshot taken at {taken.position}{_called(taken)}"))
-    elif delete is not None:
-        handle.delete_snapshot(delete)
-        click.echo(f"deleted {delete}")
+        print_as(as_json, handle.take_snapshot(), lambda taken: click.echo(f"snapshot taken at {taken.position}"))
     else:
         print_as(as_json, handle.snapshots(), _print)
 
@@ -51,7 +35,7 @@ def snapshots(
 def rollback(
     client: Client,
     model: ModelName,
-    snapshot: Annotated[str | None, Argument(metavar="SNAPSHOT", help="Name or position of a snapshot.")] = None,
+    snapshot: Annotated[str | None, Argument(metavar="SNAPSHOT", help="Position of a snapshot.")] = None,
     at: Annotated[
         str | None,
         Option(metavar="TIME|POSITION", help="Instead of a snapshot: a time with an offset, or a position of the log."),
@@ -100,18 +84,7 @@ def log(
 
 def _print(found: list[Snapshot]) -> None:
     rows = [
-        (each.name or "", each.position, short_time(each.created), human_size(each.bytes), _why(each), each.note or "")
+        (each.position, short_time(each.created), human_size(each.bytes), "for a rollback" if each.pinned else "")
         for each in found
     ]
-    print_table(("name", "position", "created", "size", "stays", "note"), rows, words=6)
-
-
-def _why(snapshot: Snapshot) -> str:
-    """Return the reason why a snapshot is retained."""
-    if snapshot.manual:
-        return "until deleted"
-    return "for a rollback" if snapshot.pinned else ""
-
-
-def _called(snapshot: Snapshot) -> str:
-    return f" as {snapshot.name}" if snapshot.name else ""
+    print_table(("position", "created", "size", "stays"), rows, words=4)

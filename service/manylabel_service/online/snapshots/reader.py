@@ -66,15 +66,14 @@ class SnapshotReader:
             raise SnapshotNotFound(self._record.name, position) from error
         return record.position
 
-    async def find(self, snapshot: str) -> SnapshotMeta:
-        """Return the snapshot at a position, or with a name; raise SnapshotNotFound."""
-        listed = await self.list()
+    async def find(self, position: str) -> SnapshotMeta:
+        """Return the snapshot at a position; raise SnapshotNotFound."""
         try:
-            record = at(snapshot, listed)
+            record = at(position, await self.list())
         except ValueError:  # not a position
-            record = next((each for each in listed if each.kept and each.kept.name == snapshot), None)
+            record = None
         if record is None:
-            raise SnapshotNotFound(self._record.name, snapshot)
+            raise SnapshotNotFound(self._record.name, position)
         return record
 
 

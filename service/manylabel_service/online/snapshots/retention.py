@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import structlog
 
-from manylabel_service.errors import LogTrimmed
 from manylabel_service.online.history.archiver import Archiver
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.state.model import OnlineModel
@@ -34,12 +33,12 @@ def plan(snapshots: Sequence[SnapshotMeta], n_kept: int) -> Plan:
 
 
 def _total(snapshots: Sequence[SnapshotMeta]) -> int:
-    """Return the total size of the automatic snapshots in bytes."""
-    return sum(snapshot.size_bytes for snapshot in snapshots if not snapshot.kept)
+    """Return the total size of the snapshots in bytes."""
+    return sum(snapshot.size_bytes for snapshot in snapshots)
 
 
 class Retention:
-    """Retention of the snapshots of one model: the newest, the manual ones, and those that the log needs.
+    """Retention of the snapshots of one model: the newest, and those that the log needs.
 
     A rollback in the log can be replayed only with its target snapshot. The replica that appends a rollback pins that
     snapshot first; the pin is removed once the log is trimmed past the rollback.
@@ -60,20 +59,19 @@ class Retention:
         self._archiver = archiver
         self._follows = follow_of(record.spec) is not None
         self._needless_since: dict[str, float] = {}
-        self._behind_log: set[str] = set()
 
     async def bytes_to_go(self, new: SnapshotMeta) -> int:
         """Return the bytes of the snapshots that `apply` will drop once this one is stored."""
         before = await self._store.snapshots.all(self._record)
         others = [old for old in before if old.position != new.position]
-        kept = {old.position for old in (await self._plan([new, *others])).kept}
+        kept = {old.position for old in plan([new, *others], self._n_kept).kept}
         return _total([old for old in others if old.position not in kept and not old.pinned])
 
     async def apply(self, model: OnlineModel) -> list[SnapshotMeta]:
         """Delete old snapshots, and move the log before the oldest needed one into the history; return the previous
         snapshots."""
         snapshots = await self._store.snapshots.all(self._record)
-        planned = await self._plan(snapshots)
+        planned = plan(snapshots, self._n_kept)
         trimmed = None
         try:
             await self._archiver.check()
@@ -94,29 +92,11 @@ class Retention:
             await self._archiver.retain(model.rollbacks, trimmed)
         return snapshots
 
-    async def drop_old(self) -> None:
-        """Delete old snapshots like `apply`, without trimming the log."""
-        snapshots = await self._store.snapshots.all(self._record)
-        await self._drop(snapshots, await self._plan(snapshots))
-
     async def _drop(self, snapshots: Sequence[SnapshotMeta], planned: Plan) -> None:
         stay = {snapshot.position for snapshot in planned.kept}
         for old in snapshots:
-            if old.position not in stay and not (old.pinned or old.kept or (self._follows and old.position == SEED)):
+            if old.position not in stay and not (old.pinned or (self._follows and old.position == SEED)):
                 await self._store.snapshots.delete(self._record, old.position)
-
-    async def _plan(self, snapshots: Sequence[SnapshotMeta]) -> Plan:
-        reached = [snapshot for snapshot in snapshots if not await self._is_behind_log(snapshot)]
-        return plan(reached, self._n_kept)
-
-    async def _is_behind_log(self, snapshot: SnapshotMeta) -> bool:
-        """Return whether a snapshot stays only because it is manual: the log does not reach back to it."""
-        if snapshot.kept and snapshot.position not in self._behind_log and not self._follows:
-            try:
-                await self._store.logs.read(self._record, snapshot.position, 1)
-            except LogTrimmed:
-                self._behind_log.add(snapshot.position)
-        return bool(snapshot.kept) and snapshot.position in self._behind_log
 
     async def _unpin(self, model: OnlineModel, snapshots: list[SnapshotMeta], trimmed: str) -> None:
         needed = {to for entry, to in model.rollbacks if position_key(entry) > position_key(trimmed)}

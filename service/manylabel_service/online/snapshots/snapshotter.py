@@ -22,7 +22,6 @@ from manylabel_service.errors import (
     ModelGone,
     NotReady,
     ServiceError,
-    SnapshotNeeded,
     StorageError,
     StorageUnavailable,
 )
@@ -35,7 +34,7 @@ from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
-from manylabel_service.storage import START, LogExtent, ManualSnapshot, ModelMeta, SnapshotMeta, Store, position_key
+from manylabel_service.storage import START, LogExtent, ModelMeta, SnapshotMeta, Store, position_key
 
 STORING_SECONDS = 0.5
 """Seconds between checks of a snapshot that another process is storing."""
@@ -233,20 +232,6 @@ class Snapshotter:
             while await self.begin(model) is None:
                 await self._room_free.wait()
             await self._wait_until_stored()
-
-    async def keep(self, position: str, kept: ManualSnapshot) -> None:
-        """Make a snapshot manual: it stays until it is deleted. Raises NotReady, SnapshotExists, SnapshotsFull,
-        StorageError or ModelGone."""
-        if not await self._store.snapshots.keep(
-            self._record, position, kept, self._settings.limits.max_manual_snapshots
-        ):
-            raise NotReady(f"the snapshot of model {self._record.name!r} was removed before it could be stored")
-
-    async def let_go(self, position: str) -> None:
-        """Make a manual snapshot automatic; raises SnapshotNeeded, StorageError, ModelGone."""
-        if not await self._store.snapshots.let_go(self._record, position):
-            raise SnapshotNeeded(self._record.name, position)
-        await self._retention.drop_old()
 
     async def drop(self) -> None:
         """Drop the snapshot that is being stored."""

@@ -179,10 +179,10 @@ class _Copy:
         self._states: set[str] = set()
 
     async def carry(self, begin: str) -> None:
-        """Copy the remaining states and snapshots from a position on, and earlier manual snapshots."""
+        """Copy the remaining states and snapshots from a position on."""
         key, reader = position_key(begin), SnapshotReader(self.source, self._store)
         for snapshot in await reader.list():
-            if snapshot.position in self._snapshots or not (snapshot.kept or position_key(snapshot.position) >= key):
+            if snapshot.position in self._snapshots or position_key(snapshot.position) < key:
                 continue
             self._snapshots.add(snapshot.position)
             try:

@@ -24,9 +24,6 @@ FEW_ENTRIES = 1_000
 MANY_ENTRIES = 100_000
 """Maximum number of counted entries of the log."""
 
-MANY_SNAPSHOTS = 10_000
-"""Upper bound of the number of manual snapshots."""
-
 
 class SuccessorWriter:
     """Writer of the successor of a model; every method raises the errors of reading and replaying a history.
@@ -102,10 +99,8 @@ class SuccessorWriter:
         await self._store.logs.adopt(self.successor, entries)
 
     async def _mark_snapshots(self, of: ModelMeta, successor: ModelMeta) -> None:
-        """Make the snapshots of a successor manual or pinned, like those of the other model."""
+        """Pin the snapshots of a successor like those of the other model."""
         for snapshot in await self._store.snapshots.all(of):
-            if snapshot.kept is not None:
-                await self._store.snapshots.keep(successor, snapshot.position, snapshot.kept, MANY_SNAPSHOTS)
             if snapshot.pinned:
                 await self._store.snapshots.pin(successor, snapshot.position, True)
 
