@@ -51,7 +51,14 @@ STATUS = {
     "algorithm": "falt",
     "params": {"eta": 0.5, "passes_per_label": 1.0},
     "scaling": "unit",
+    "missing": "mean",
+    "text": {},
+    "sources": {},
     "durability": "log",
+    "groups": [],
+    "parents": {},
+    "ignored": {},
+    "alike_labels": [],
     "position": "0",
     "updates": 0,
     "labels": 0,
@@ -563,7 +570,7 @@ def test_another_call_does_not_wait_longer_for_a_compilation() -> None:
 
 
 def test_models_that_are_not_loaded_are_listed_as_summaries() -> None:
-    parts = ("name", "algorithm", "params", "scaling", "durability")
+    parts = ("name", "algorithm", "params", "scaling", "missing", "text", "sources", "durability")
     stored = {**{part: STATUS[part] for part in parts}, "loaded": False}
     loaded, summary = FakeServer(ok({"models": [{**STATUS, "loaded": True}, stored]}))(
         unsent(ServerCalls, retry=RETRY).models()
@@ -589,6 +596,6 @@ def test_trained_models_have_their_own_types() -> None:
     idle = FakeServer(ok({**trained, "version": None, "metrics": None}))(model().status())
     assert isinstance(idle, TrainedStatus)
     assert idle.metrics is None
-    assert listed[1] == TrainedSummary("n", "trained")
+    assert listed[1] == TrainedSummary(name="n", algorithm="trained")
     with pytest.raises(Conflict):
         create(CUT, EXISTS, ok(trained))
