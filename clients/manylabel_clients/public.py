@@ -18,54 +18,62 @@ from manylabel_clients.http.errors import (
     Unavailable,
     UnexpectedResponse,
 )
-from manylabel_clients.http.resources.datasets import DatasetInfo
 from manylabel_clients.http.resources.examples import Sparse, rows_of
-from manylabel_clients.http.resources.jobs import (
-    AsyncJob,
-    Job,
-    JobError,
-    JobEvent,
-    JobFailed,
-    JobProgress,
-    JobResult,
-    JobStatus,
-    LogLine,
-    Trainer,
-)
-from manylabel_clients.http.resources.keys import ApiKey, AsyncKeys, Keys, NewApiKey, RateLimits
-from manylabel_clients.http.resources.labels import LabelMeasures, LabelPage, LabelStatus
-from manylabel_clients.http.resources.metrics import (
+from manylabel_clients.http.resources.jobs import AsyncJob, Job, JobEvent, JobFailed, JobStatus
+from manylabel_clients.http.resources.keys import AsyncKeys, Keys
+from manylabel_clients.http.resources.models import AsyncModel, Event, Model
+from manylabel_clients.http.resources.stream import LineResult, StreamSummary
+from manylabel_clients.http.resources.webhooks import AsyncWebhooks, Webhooks
+from manylabel_clients.http.responses import (
     Alarms,
+    ApiKey,
     BaselineColumns,
     BaselineMeasures,
+    DatasetInfo,
     Drift,
+    Explanation,
+    FeaturePart,
+    JobError,
+    JobProgress,
+    JobResult,
+    KnownVersions,
     LabelColumns,
     LabelHistory,
+    LabelMeasures,
+    LabelPage,
+    LabelStatus,
+    LogLine,
     MeasureColumns,
     Measures,
     Metrics,
     MetricsHistory,
+    ModelDetail,
+    ModelStatus,
+    ModelSummary,
+    NewApiKey,
+    NewWebhook,
     PastAlarms,
+    Prediction,
+    Promoted,
+    RateLimits,
     Reliability,
     ReliabilityBin,
-    WindowColumns,
-    WindowMeasures,
-)
-from manylabel_clients.http.resources.model_status import ModelStatus, ModelSummary, TrainedStatus, TrainedSummary
-from manylabel_clients.http.resources.models import AsyncModel, Event, Model
-from manylabel_clients.http.resources.predictions import (
-    Explanation,
-    FeaturePart,
-    Prediction,
+    Replica,
+    Replicas,
+    RolledBack,
+    Snapshot,
+    TrainedStatus,
+    TrainedSummary,
+    Trainer,
     UnlabelledPage,
     UnlabelledPrediction,
     Updated,
+    Version,
+    Webhook,
+    WebhookDelivery,
+    WindowColumns,
+    WindowMeasures,
 )
-from manylabel_clients.http.resources.server import KnownVersions, Replica, Replicas
-from manylabel_clients.http.resources.snapshots import RolledBack, Snapshot
-from manylabel_clients.http.resources.stream import LineResult, StreamSummary
-from manylabel_clients.http.resources.versions import ModelDetail, Promoted, Version
-from manylabel_clients.http.resources.webhooks import AsyncWebhooks, NewWebhook, Webhook, WebhookDelivery, Webhooks
 from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.http.transport.retry import Retry
 

@@ -51,6 +51,13 @@ STATUS = {
     "algorithm": "falt",
     "params": {"eta": 0.5, "passes": 20},
     "scaling": "unit",
+    "missing": "mean",
+    "text": {},
+    "sources": {},
+    "groups": [],
+    "parents": {},
+    "ignored": {},
+    "alike_labels": [],
     "position": "0",
     "updates": 0,
     "labels": 0,
@@ -562,7 +569,7 @@ def test_another_call_does_not_wait_longer_for_a_compilation() -> None:
 
 
 def test_models_that_are_not_loaded_are_listed_as_summaries() -> None:
-    parts = ("name", "algorithm", "params", "scaling")
+    parts = ("name", "algorithm", "params", "scaling", "missing", "text", "sources")
     stored = {**{part: STATUS[part] for part in parts}, "loaded": False}
     loaded, summary = FakeServer(ok({"models": [{**STATUS, "loaded": True}, stored]}))(
         unsent(ServerCalls, retry=RETRY).models()
@@ -588,6 +595,6 @@ def test_trained_models_have_their_own_types() -> None:
     idle = FakeServer(ok({**trained, "version": None, "metrics": None}))(model().status())
     assert isinstance(idle, TrainedStatus)
     assert idle.metrics is None
-    assert listed[1] == TrainedSummary("n", "trained")
+    assert listed[1] == TrainedSummary(name="n", algorithm="trained")
     with pytest.raises(Conflict):
         create(CUT, EXISTS, ok(trained))

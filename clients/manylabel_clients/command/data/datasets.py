@@ -23,7 +23,7 @@ from manylabel_clients.command.output.reports import print_report
 from manylabel_clients.command.output.tables import print_facts, print_table
 from manylabel_clients.command.output.text import human_size, print_json
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.datasets import DatasetInfo
+from manylabel_clients.http.responses import DatasetInfo
 from manylabel_clients.http.transport.upload import ReportBytes, format_of
 from manylabel_clients.progress import ProgressBar
 

@@ -17,9 +17,8 @@ from manylabel_clients.command.output.measures import TITLES, number
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.metrics import MetricsHistory
 from manylabel_clients.http.resources.models import Model
-from manylabel_clients.http.resources.predictions import Prediction
+from manylabel_clients.http.responses import MetricsHistory, Prediction
 from manylabel_extras import require
 
 if TYPE_CHECKING:

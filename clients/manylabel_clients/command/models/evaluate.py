@@ -30,7 +30,7 @@ from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_as, print_json
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.models import Model
-from manylabel_clients.http.resources.predictions import Prediction
+from manylabel_clients.http.responses import Prediction
 
 if TYPE_CHECKING:
     from manylabel_clients.river.files import FileStream

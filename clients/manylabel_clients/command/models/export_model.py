@@ -14,8 +14,8 @@ from manylabel_clients.command.output.tables import print_text
 from manylabel_clients.command.output.text import human_size
 from manylabel_clients.command.private import private
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.model_status import TrainedStatus
 from manylabel_clients.http.resources.models import Model
+from manylabel_clients.http.responses import TrainedStatus
 from manylabel_extras import require
 
 FORMS = ("onnx", "python", "json")

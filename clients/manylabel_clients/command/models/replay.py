@@ -16,7 +16,7 @@ from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import NotFound, Unavailable
-from manylabel_clients.http.resources.model_status import ModelStatus
+from manylabel_clients.http.responses import ModelStatus
 
 MAX_FOLLOWERS = 8
 """Maximum followers of one model on a server."""

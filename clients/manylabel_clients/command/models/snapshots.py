@@ -10,7 +10,7 @@ from manylabel_clients.command.options import AsJson, ModelName, Yes, confirm, r
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import human_size, print_as, short_time
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.snapshots import Snapshot
+from manylabel_clients.http.responses import Snapshot
 
 MAX_ENTRIES = 10_000
 """Entries per request, the maximum of the server."""

@@ -10,7 +10,7 @@ from manylabel_clients.command.output.jobs import data_text
 from manylabel_clients.command.output.tables import print_table, print_text
 from manylabel_clients.command.output.text import human_size, print_as, short_time
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.versions import Promoted, Version
+from manylabel_clients.http.responses import Promoted, Version
 
 MEASURE = "micro_f1"
 """Metric shown in the list."""

@@ -9,7 +9,8 @@ from manylabel_clients.command.output.measures import measure_rows
 from manylabel_clients.command.output.progress import fold_text
 from manylabel_clients.command.output.tables import print_facts, print_table, print_text
 from manylabel_clients.command.output.text import short_time
-from manylabel_clients.http.resources.jobs import JobResult, JobStatus, LogLine, Trainer
+from manylabel_clients.http.resources.jobs import JobStatus
+from manylabel_clients.http.responses import JobResult, LogLine, Trainer
 
 
 def print_jobs(jobs: Sequence[JobStatus]) -> None:

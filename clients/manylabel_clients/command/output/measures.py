@@ -8,7 +8,7 @@ import click
 
 from manylabel_clients.command.output.tables import print_facts, print_table
 from manylabel_clients.command.output.text import MAX_LABELS
-from manylabel_clients.http.resources.metrics import BySeen, Drift, Metrics, MetricsHistory, Reliability
+from manylabel_clients.http.responses import BySeen, Drift, Metrics, MetricsHistory, Reliability
 
 TITLES = {
     "micro_f1": "micro-F1",

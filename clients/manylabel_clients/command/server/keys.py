@@ -17,7 +17,7 @@ from manylabel_clients.command.output.tables import print_facts, print_table
 from manylabel_clients.command.output.text import print_json, short_time
 from manylabel_clients.command.server.program import init
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.keys import SCOPES, ApiKey, NewApiKey, RateLimits
+from manylabel_clients.http.responses import SCOPES, ApiKey, NewApiKey, RateLimits
 
 KeyId = Annotated[str, Argument(metavar="ID", help="Id of the key: the part between its two underscores.")]
 _Note = Annotated[str | None, Option(help="Note for people.")]
@@ -114,7 +114,7 @@ def create(
 
     Example: `manylabel keys create "the tagging page" --scope predict --model 'tags-*' --expires 90d --file page.key`
     """
-    expires_at, limits = _time(expires), RateLimits(*rates)
+    expires_at, limits = _time(expires), RateLimits(**rates._asdict())
     with _new_file(file):
         made = client.keys.create(
             name, scopes=scope, models=model or ["*"], expires_at=expires_at, note=note, rates=limits

@@ -5,7 +5,7 @@ import click
 from manylabel_clients.command.options import remote
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.server import KnownVersions, Replica, Replicas
+from manylabel_clients.http.responses import KnownVersions, Replica, Replicas
 
 
 def _print(found: Replicas) -> None:

@@ -11,7 +11,7 @@ from manylabel_clients.command.options import AsJson, Yes, confirm, remote
 from manylabel_clients.command.output.tables import print_facts, print_table
 from manylabel_clients.command.output.text import print_json, short_time
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.webhooks import EVENTS, Webhook
+from manylabel_clients.http.responses import EVENTS, Webhook
 
 SECRET_VARIABLE = "MANYLABEL_WEBHOOK_SECRET"
 

@@ -3,35 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from manylabel_clients.http.resources.predictions import Updated
 from manylabel_clients.http.resources.resource import Resource, call, with_query
+from manylabel_clients.http.responses import RolledBack, Snapshot
 from manylabel_clients.http.transport.exchange import Exchange, read
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Stored state of a model."""
-
-    position: str
-    """Log position of the snapshot. Opaque."""
-    bytes: int
-    """Size in bytes."""
-    created: str
-    """Time of the snapshot (RFC 3339, UTC)."""
-    pinned: bool
-    """Whether a rollback in the log needs the snapshot, so that it is retained."""
-
-
-@dataclass(frozen=True, slots=True)
-class RolledBack(Updated):
-    """Result of a rollback; `updates` is the resulting number of learnt examples."""
-
-    rolled_back_to: str = field(kw_only=True)
-    """Position of the restored state."""
 
 
 class SnapshotCalls(Resource):

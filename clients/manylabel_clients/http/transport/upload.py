@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, NamedTuple, TypeAlias
 
+from manylabel_clients.http.responses import FORMATS
 from manylabel_clients.http.transport.exchange import Pieces
 
 Source: TypeAlias = str | Path | bytes | IO[bytes]
@@ -18,19 +19,6 @@ ReportBytes: TypeAlias = Callable[[int], object]
 """Callback with the number of bytes of a body sent so far."""
 
 PIECE_BYTES = 2**18
-
-FORMATS = {
-    ".libsvm": "libsvm",
-    ".svm": "libsvm",
-    ".svmlight": "libsvm",
-    ".arff": "arff",
-    ".npz": "npz",
-    ".ndjson": "ndjson",
-    ".jsonl": "ndjson",
-    ".csv": "csv",
-    ".tsv": "tsv",
-}
-"""Format of a file, by the ending of its name."""
 
 
 class Body(NamedTuple):
