@@ -61,7 +61,7 @@ from manylabel_clients.http.resources.predictions import (
     UnlabelledPrediction,
     Updated,
 )
-from manylabel_clients.http.resources.server import KnownVersions, Replica, Replicas
+from manylabel_clients.http.resources.server import Replica, Replicas
 from manylabel_clients.http.resources.snapshots import RolledBack, Snapshot
 from manylabel_clients.http.resources.stream import LineResult, StreamSummary
 from manylabel_clients.http.resources.versions import ModelDetail, Promoted, Version
@@ -102,7 +102,6 @@ __all__ = [
     "JobResult",
     "JobStatus",
     "Keys",
-    "KnownVersions",
     "LabelColumns",
     "LabelHistory",
     "LabelMeasures",

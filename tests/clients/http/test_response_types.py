@@ -11,7 +11,7 @@ SCHEMAS = {
     **{
         name: name
         for name in (
-            *("Alarms", "Drift", "Explanation", "FeaturePart", "KnownVersions", "LogLine"),
+            *("Alarms", "Drift", "Explanation", "FeaturePart", "LogLine"),
             *("MeasureColumns", "Measures", "MetricsHistory", "ModelDetail", "PastAlarms", "RateLimits", "Reliability"),
             *("ReliabilityBin", "Replicas", "Snapshot", "UnlabelledPrediction", "Version", "WebhookDelivery"),
             *("WindowColumns", "WindowMeasures"),

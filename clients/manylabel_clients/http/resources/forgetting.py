@@ -39,7 +39,6 @@ class ForgetReceipt:
     """Cumulative metrics of the old state at this position."""
     metrics_after: dict[str, float | None] | None
     build: str | None
-    replay_version: int | None
     kept: Sequence[str]
     """Copies that are not deleted and need a check."""
     beyond_reach: Sequence[str]

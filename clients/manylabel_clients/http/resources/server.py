@@ -29,14 +29,6 @@ _READY_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class KnownVersions:
-    """Range of versions that a release supports."""
-
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
 class Replica:
     """Description that a process of a store publishes of itself."""
 
@@ -50,10 +42,8 @@ class Replica:
     release: str
     build: str
     """Digest of code, libraries and architecture."""
-    formats: KnownVersions
-    """Format versions of log entries and snapshots that it reads."""
-    replay_versions: KnownVersions
-    """Replay versions that it computes."""
+    supports: int
+    """Highest format number of a store that it supports."""
     started_at: str
     ready: bool
     models: dict[str, str]
@@ -64,12 +54,10 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """The processes that share a store, and the versions in use."""
+    """The processes that share a store."""
 
     format: int
-    """Format version of log entries and snapshots that are written."""
-    replay_version: int
-    """Replay version of new models."""
+    """Format number of the store."""
     replicas: list[Replica]
 
 

@@ -102,28 +102,22 @@ def check_ready(context: Context) -> None:
 
 @router.endpoint("GET /v1/replicas", "List the processes that share the store", "read", schemas.Replicas, stored=False)
 async def list_replicas(context: ContextOf, access: AccessOf) -> dict[str, Any]:
-    """Lists the servers and workers that share the store, their releases, and the format and replay versions in
-    use. Entries of other processes are up to two seconds old; a process that crashed disappears after ten."""
+    """Lists the servers and workers that share the store, their releases, and the format number of the store. Entries
+    of other processes are up to two seconds old; a process that crashed disappears after ten."""
     registry = context.registry
     members = registry.membership.members
     return {
-        **registry.in_use.versions._asdict(),
+        "format": registry.membership.format,
         "replicas": [
             {
-                **member.model_dump(include=set(Member.model_fields) - {"format", "asks"}),
+                **member.model_dump(include=set(Member.model_fields) - {"format"}),
                 "models": {name: at for name, at in member.models.items() if access.may_see(name)},
                 "withheld": {name: why for name, why in member.withheld.items() if access.may_see(name)},
                 "this": member.id == registry.membership.id,
-                "formats": _bounds(member.formats),
-                "replay_versions": _bounds(member.replay_versions),
             }
             for member in members
         ],
     }
-
-
-def _bounds(versions: tuple[int, int]) -> dict[str, int]:
-    return {"first": versions[0], "last": versions[1]}
 
 
 @router.endpoint(

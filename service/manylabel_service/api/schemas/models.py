@@ -581,13 +581,6 @@ class Ready(ResponseModel):
     Absent if nothing is compiled."""
 
 
-class KnownVersions(ResponseModel):
-    """Versions that a release supports, from the oldest to the newest."""
-
-    first: int
-    last: int
-
-
 class ReplicaDescription(ResponseModel):
     """Description of a process that shares the store."""
 
@@ -602,10 +595,8 @@ class ReplicaDescription(ResponseModel):
     release: str
     build: str
     """Build: processes of one build use the same code, the same libraries and the same kind of processor."""
-    formats: KnownVersions
-    """Supported format versions of log entries and snapshots."""
-    replay_versions: KnownVersions
-    """Supported replay versions."""
+    supports: int
+    """Highest format number of a store that the process supports."""
     started_at: str
     ready: bool
     models: dict[str, str]
@@ -615,11 +606,9 @@ class ReplicaDescription(ResponseModel):
 
 
 class Replicas(ResponseModel):
-    """Processes that share the store, and the versions in use."""
+    """Processes that share the store."""
 
     format: int
-    """Format version of new log entries and snapshots."""
-    replay_version: int
-    """Replay version of new models."""
+    """Format number of the store; `manylabel upgrade-store` raises it."""
     replicas: list[ReplicaDescription]
     """Processes in the order of their start."""
