@@ -31,7 +31,7 @@ TYPES = """
     Calibration=Curve LabelStatus=ListedLabel LabelPage=LabelList Snapshot ForgetReceipt Verification Version
     Promoted=Promoted+PromotedFollower ModelDetail JobProgress=Progress JobError=JobFailure JobResult=Result
     JobStatus=Job LogLine Trainer=TrainerDescription DatasetInfo=Dataset RateLimits ApiKey=KeyStatus
-    NewApiKey(ApiKey)=NewKey WebhookDelivery Webhook=WebhookDetail+WebhookStatus NewWebhook(Webhook) KnownVersions
+    NewApiKey(ApiKey)=NewKey WebhookDelivery Webhook=WebhookDetail+WebhookStatus NewWebhook(Webhook)
     Replica=ReplicaDescription Replicas
 """
 """Name(base)=schemas of each type; without schemas, its own name. A type has the fields of all its schemas."""

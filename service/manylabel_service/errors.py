@@ -826,16 +826,26 @@ class StoreDamaged(StorageError):
     detail: str
 
 
-class StoreTooNew(StorageError):
-    """A store that was written by a newer version of this program."""
+class StoreTooNew(StorageUnavailable, kind="unavailable", code="release_too_old"):
+    """A store with a format number that this release does not know; nothing in it is read or changed."""
 
-    message = (
-        "{self.path} has schema version {self.found}, and this program supports versions up to {self.known}: run the "
-        "newer version that wrote it, or restore a backup made before the upgrade"
-    )
-    path: Path
-    found: int
-    known: int
+    message = "{self.detail} {self.advice}"
+    heals: bool = False
+    found: int = 0
+    known: int = 0
+    retry_after: float = 5.0
+
+    @property
+    def advice(self) -> str:
+        """The numbers, and what the operator must do."""
+        return (
+            f"has format {self.found}, and this release supports formats up to {self.known}: run the newer release, "
+            "or restore a backup made before the upgrade"
+        )
+
+    def answer(self) -> str:
+        """Return the message without the location of the store."""
+        return f"the store {self.advice}"
 
 
 class UnreadableEntry(Exception):

@@ -371,7 +371,6 @@ class ForgetReceipt:
     metrics_before: dict[str, float | None] | None = None  #: Cumulative metrics of the old state at this position, as in ``GET /v1/models/{name}/metrics``.
     metrics_after: dict[str, float | None] | None = None  #: Cumulative metrics of the new state at this position.
     build: str | None = None  #: Build of the server that computed both states.
-    replay_version: int | None = None  #: Replay version of both states.
     kept: list[str]  #: Copies that are not deleted and need a check: forks, datasets, versions, downloads.
     beyond_reach: list[str]  #: Copies that the server cannot delete.
     archive: Literal["pending", "purged"] | None = None  #: ``pending`` until the next pass of the archive has deleted the old model, then ``purged``; None without an archive.
@@ -587,12 +586,6 @@ class NewWebhook(Webhook):
     secret: str = field(repr=False)  #: Secret that signs the events; it is not shown again.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownVersions:
-    """Versions that a release supports, from the oldest to the newest."""
-    first: int
-    last: int
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
     """Description of a process that shares the store."""
     id: str
@@ -602,8 +595,7 @@ class Replica:
     pid: int
     release: str
     build: str  #: Build: processes of one build use the same code, the same libraries and the same kind of processor.
-    formats: KnownVersions  #: Supported format versions of log entries and snapshots.
-    replay_versions: KnownVersions  #: Supported replay versions.
+    supports: int  #: Highest format number of a store that the process supports.
     started_at: str
     ready: bool
     models: dict[str, str]  #: Positions of the models in memory; at most 1,000.
@@ -611,7 +603,6 @@ class Replica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
-    """Processes that share the store, and the versions in use."""
-    format: int  #: Format version of new log entries and snapshots.
-    replay_version: int  #: Replay version of new models.
+    """Processes that share the store."""
+    format: int  #: Format number of the store; ``manylabel upgrade-store`` raises it.
     replicas: list[Replica]  #: Processes in the order of their start.

@@ -53,7 +53,6 @@ from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.size_limits import check_arrays, check_size
 from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.spec.follow import as_of, follow_of, moved
-from manylabel_service.online.spec.release import LOWEST
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.model import OnlineModel
@@ -352,7 +351,7 @@ class _Restoring:
         reader = HistoryReader(record, store)
         selection = Selection(without.refs, frozenset([await reader.find(position) for position in without.positions]))
         room = SnapshotQuota(store, settings.max_snapshot_bytes)
-        rewriter = Rewriter(record, store, room, selection, LOWEST.format, settings.prediction_ttl_seconds)
+        rewriter = Rewriter(record, store, room, selection, settings.prediction_ttl_seconds)
         findings = await rewriter.find()
         receipt = Receipt(
             id=ulid.new(), status="done", created=rfc3339(now_ms()), since=findings.begin, first=findings.first
@@ -371,7 +370,7 @@ class _Restoring:
             if not settings.history_bytes:
                 await CatalogueStore(successor, store).delete_all()
             await store.erased()
-            receipt = await ended_receipt(receipt, rewriter, rewritten, LOWEST, store.shared, archived=True)
+            receipt = await ended_receipt(receipt, rewriter, rewritten, store.shared, archived=True)
             incarnations = (*incarnations, successor.incarnation)
         receipt = receipt.model_copy(update={"ended": rfc3339(now_ms())})
         ended = lineage.with_change(receipt).model_copy(update={"incarnations": incarnations})

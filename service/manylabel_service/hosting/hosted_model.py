@@ -224,18 +224,13 @@ class HostedModel(ABC):
     async def cover(self) -> bool:
         """Ensure that the store can restore the model; return whether it can."""
 
-    @abstractmethod
-    def snapshot_soon(self) -> None:
-        """Take a snapshot in the background, unless one includes everything learnt."""
-
     # -- life -------------------------------------------------------------------------------------
 
     @abstractmethod
-    async def restore(self, ask: Callable[[], bool] | None = None) -> None:
+    async def restore(self, verify: bool = False) -> None:
         """Restore the current state, and serve from then on.
 
-        With `ask`, which requests a snapshot from other processes, raise ReplayMismatch if they compute a different
-        state.
+        With `verify`, raise ReplayMismatch if this process computes another state than the newest snapshot has.
         """
 
     def start(self) -> None:

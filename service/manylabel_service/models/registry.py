@@ -47,10 +47,9 @@ from manylabel_service.online.replica import Replica
 from manylabel_service.online.size_limits import check_size
 from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.spec.follow import MAX_FOLLOWERS, Follow, followers_of
-from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.tiers import tiers_of_spec
-from manylabel_service.online.spec.trained import is_trained, stored_spec
+from manylabel_service.online.spec.trained import following_spec, is_trained
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.tiers import tiers_of_model
 from manylabel_service.online.updates.replay import HOPELESS
@@ -75,7 +74,6 @@ class Registry:
     Attributes
     ----------
     snapshot_room : shared quota of snapshots in memory.
-    in_use : format and replay versions that this process writes.
     listing : list of all models of the store.
     membership : membership of this process in the cluster.
     successions : replaces models by successors.
@@ -100,14 +98,9 @@ class Registry:
         self._restarts = Restarts(self._loader.get)
         self._tasks: list[asyncio.Task[None]] = []
         self.ready = False
-        self.in_use = ClusterVersion()
-        self._shared = Host(
-            store, settings, self._forget, self._crashed, self.snapshot_room, self._store_health, self.in_use
-        )
-        self.membership = Membership(store, "server", self.in_use, self._standing, self._asked)
-        self.successions = Successions(
-            store, settings, self.snapshot_room, self.in_use, self.membership, self._replaced
-        )
+        self._shared = Host(store, settings, self._forget, self._crashed, self.snapshot_room, self._store_health)
+        self.membership = Membership(store, "server", self._standing)
+        self.successions = Successions(store, settings, self.snapshot_room, self.membership, self._replaced)
         self.forgetter = Forgetter(self.successions)
         self._promoter = Promoter(self.successions)
 
@@ -120,8 +113,8 @@ class Registry:
         ------
         StorageError
             The list of models, or every model, cannot be read. `start` may be called again, and skips completed steps.
-        ReleaseTooOld
-            A newer release has written to the store.
+        StoreTooNew
+            The store has a newer format.
         """
         await self.kernels.start()  # compiling can take a minute; the store is polled afterwards
         if not self._tasks:
@@ -218,13 +211,7 @@ class Registry:
 
     async def _restore(self, replica: HostedModel) -> None:
         """Restore a model; if another build serves the store, only if both compute identical states."""
-        record, membership = replica.record, self.membership
-        if not membership.must_agree or not replica.leads:
-            return await replica.restore()
-        try:
-            await replica.restore(lambda: membership.ask(record))
-        finally:
-            membership.ask_no_more(record)
+        await replica.restore(verify=self.membership.must_agree and replica.leads)
 
     async def stop(self) -> None:
         """Finish pending requests, then take the last snapshots one at a time."""
@@ -265,7 +252,7 @@ class Registry:
     def check_compatible(self) -> None:
         """Raise IncompatibleRelease if this release must not join, or must not serve a model in memory."""
         if self.membership.refusal is not None:
-            raise ReleaseTooOld(self.membership.refusal.detail)
+            raise ReleaseTooOld(str(self.membership.refusal))
         codes = [replica.incompatible for replica in self._replicas.values() if replica.incompatible]
         if codes:
             error = ReleaseTooOld if ReleaseTooOld.code in codes else ReplayMismatch
@@ -284,14 +271,6 @@ class Registry:
             "models": {model.name: model.position for model in resident[:MAX_MODELS] if model.serving},
             "withheld": dict(islice(withheld.items(), MAX_MODELS)),
         }
-
-    def _asked(self, name: str, incarnation: int) -> bool:
-        """Take a snapshot soon, for another process to compare with; return whether the model is in memory here."""
-        model = self._replicas.get(name)
-        if model is None or model.record.incarnation != incarnation or not model.serving:
-            return False
-        model.snapshot_soon()
-        return True
 
     def require_ready(self) -> None:
         """Raise NotReady before the server has started, and during shutdown."""
@@ -413,24 +392,24 @@ class Registry:
             check_limit(_followed(follow), len(followers_of(follow.record, records)) + 1, MAX_FOLLOWERS)
             return await self._created_follower(spec, state, follow)
         if state is None:
-            record = await self._store.models.create(spec.name, self._stored(spec))
+            record = await self._store.models.create(spec.name, spec.to_bytes())
             if len(record.spec) > SMALL_SPEC_BYTES:
                 return await self._restored(record)
             replica = Replica(record, self._shared)
             replica.start()
             return await self._host(replica)
-        data = await asyncio.to_thread(state.seed, spec.name, self.in_use.versions.format)
+        data = await asyncio.to_thread(state.seed, spec.name)
         del state
         await self.snapshot_room.add_stored(len(data))
-        record = await self._store.models.create(spec.name, self._stored(spec), data)
+        record = await self._store.models.create(spec.name, spec.to_bytes(), data)
         del data
         return await self._restored(record)
 
     async def _created_follower(self, spec: ModelSpec, state: OnlineModel | None, follow: Follow) -> HostedModel:
-        stored = stored_spec(spec, self.in_use.versions.replay_version, follow)
+        stored = following_spec(spec, follow)
         data = None
         if state is not None:
-            data = await asyncio.to_thread(state.to_buffer, self.in_use.versions.format)
+            data = await asyncio.to_thread(state.to_buffer)
             await self.snapshot_room.add_stored(len(data))
         record = await self._store.models.create(spec.name, stored, data)
         # Meanwhile other processes may have deleted the leader or created followers.
@@ -445,9 +424,6 @@ class Registry:
         replica = await self._restored(record)
         await replica.catch_up(self._settings.limits.load_timeout_seconds)
         return replica
-
-    def _stored(self, spec: ModelSpec) -> bytes:
-        return stored_spec(spec, self.in_use.versions.replay_version)
 
     async def followers(self, name: str) -> Sequence[str]:
         """Return the names of the models that follow a model, in the order of their creation. Raises ModelNotFound or

@@ -101,9 +101,8 @@ class Replica(HostedModel):
         self._records = RecordEncoder(text, settings.record_limits)
         self._fields: ModelFields | None = None
         self.queue = UpdateQueue(record.name, settings)
-        self._in_use = host.in_use
         self._store = store
-        self.snapshotter = Snapshotter(record, store, settings, host.snapshot_room, self.queue.wake, host.in_use)
+        self.snapshotter = Snapshotter(record, store, settings, host.snapshot_room, self.queue.wake)
         self.snapshot_reader = SnapshotReader(record, store)
         self._applier = Applier(
             record,
@@ -115,7 +114,7 @@ class Replica(HostedModel):
             self.handle_error,
             self._on_caught_up,
         )
-        self._admission = Admission(record.name, settings, self._in_use)
+        self._admission = Admission(record.name, settings)
         self._keys = InFlightKeys()
         self.prediction_store = PredictionStore(record, store, settings)
         self._predict_slice = SliceSize()
@@ -217,14 +216,14 @@ class Replica(HostedModel):
 
     # -- lifecycle --------------------------------------------------------------------------------
 
-    async def restore(self, ask: Callable[[], bool] | None = None) -> None:
+    async def restore(self, verify: bool = False) -> None:
         """Load the newest intact snapshot and replay the log after it; then start to serve.
 
-        With `ask`, which requests a snapshot from other processes, it first verifies that it computes the same state as
-        they do; if not, it raises ReplayMismatch. Raises LogTrimmed, LogLost, TargetLost or UnreadableEntry if the
+        With `verify`, it first verifies that it computes the state of the newest snapshot; if not, it raises
+        ReplayMismatch. Raises LogTrimmed, LogLost, TargetLost or UnreadableEntry if the
         current state cannot be computed.
         """
-        await self._applier.restore(ask)
+        await self._applier.restore(verify)
         self.start()
 
     def start(self) -> None:
@@ -552,7 +551,7 @@ class Replica(HostedModel):
                 if not re.fullmatch(POSITION, at):
                     raise
         model = await self.state_at(at)
-        data = await asyncio.to_thread(model.to_buffer, self._in_use.versions.format)
+        data = await asyncio.to_thread(model.to_buffer)
         await self.snapshotter.archiver.put_state(model.position, model.updates, data)
         return model.position
 
@@ -577,7 +576,7 @@ class Replica(HostedModel):
             return self._answer(await self._appended(entry))
 
     async def _appended(self, change: Control) -> ApplyResult:
-        return await self.queue.put(change, encode(change, self._in_use.versions.format), None)
+        return await self.queue.put(change, encode(change), None)
 
     def measured(self, version: int) -> VersionMeasures:
         """Return the metrics of a version of the trained model; raise like `status`."""
@@ -720,7 +719,7 @@ class Replica(HostedModel):
         Raises BeforeHistory, HistoryDamaged, NotReady, LimitExceeded, StorageError or ModelGone.
         """
         await self.take_snapshot()
-        return await self._past_states().verify(self._in_use.versions.format)
+        return await self._past_states().verify()
 
     async def read_log(
         self, after: str | int | None, to: str | int | None, limit: int, limit_bytes: int

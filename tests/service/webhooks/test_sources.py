@@ -19,7 +19,6 @@ from manylabel_service.models.registry import Registry
 from manylabel_service.online.history.catalogue import collect_garbage
 from manylabel_service.online.history.lineage import Lineage
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.spec.trained import stored_spec
 from manylabel_service.online.successor.rewriter import Selection
 from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.settings import Settings
@@ -313,7 +312,7 @@ def test_the_state_of_a_webhook_fits_in_a_document_with_the_most_models() -> Non
 async def test_the_description_of_a_server_fits_in_a_document(lone_fleet: Any) -> None:
     registry = await lone_fleet.start()
     for n in range(2_000):
-        model = Replica(ModelMeta(name := f"{n:064}", n + 10, stored_spec(lone_fleet.spec(name), 1)), registry._shared)
+        model = Replica(ModelMeta(name := f"{n:064}", n + 10, lone_fleet.spec(name).to_bytes()), registry._shared)
         model.withhold(ReplayMismatch("for the test"))
         registry._replicas[model.name] = model
     described = registry._standing()

@@ -83,8 +83,6 @@ class ForgetReceipt(ResponseModel):
     """Cumulative metrics of the new state at this position."""
     build: str | None
     """Build of the server that computed both states."""
-    replay_version: int | None
-    """Replay version of both states."""
     kept: list[str]
     """Copies that are not deleted and need a check: forks, datasets, versions, downloads."""
     beyond_reach: list[str]

@@ -30,7 +30,6 @@ from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.snapshots.reader import at
 from manylabel_service.online.snapshots.retention import Retention
 from manylabel_service.online.spec.follow import follow_of
-from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
@@ -66,14 +65,12 @@ class Snapshotter:
         settings: Settings,
         room: SnapshotQuota,
         on_stored: Callable[[], None],
-        in_use: ClusterVersion,
     ) -> None:
         self._record = record
         self._store = store
         self._settings = settings
         self._room = room
         self._on_stored = on_stored
-        self._in_use = in_use
         # The log of a trained model has no examples, only labels of its predictions.
         limits = NO_HISTORY if is_trained(record.spec) else HistoryLimits.of(settings)
         self.archiver = Archiver(record, store, limits)
@@ -196,7 +193,7 @@ class Snapshotter:
         """Begin to store the model; the storing task takes over the reservation."""
         self._tried()
         try:
-            data = await asyncio.to_thread(model.to_buffer, self._in_use.versions.format)
+            data = await asyncio.to_thread(model.to_buffer)
         except MemoryError as error:
             log.warning("snapshot_failed", model=self._record.name, position=model.position, error=repr(error))
             self._storing = asyncio.create_task(_nothing())

@@ -44,7 +44,7 @@ class PromotionWriter(SuccessorWriter):
     ----------
     record : the leader.
     follower : follower that has caught up.
-    store, room, format_version, ttl_seconds : see `SuccessorWriter`.
+    store, room, ttl_seconds : see `SuccessorWriter`.
     """
 
     def __init__(
@@ -53,10 +53,9 @@ class PromotionWriter(SuccessorWriter):
         follower: ModelMeta,
         store: Store,
         room: SnapshotQuota,
-        format_version: int,
         ttl_seconds: float,
     ) -> None:
-        super().__init__(record, store, room, format_version, ttl_seconds)
+        super().__init__(record, store, room, ttl_seconds)
         self._follower = follower
         follow = follow_of(follower.spec)
         assert follow is not None
@@ -102,7 +101,7 @@ class PromotionWriter(SuccessorWriter):
         new = catalogue.model_copy(update={"segments": tuple(segments), "states": ()})
         await self._new_catalogue.put(await self._new_catalogue.read(), new)
         specs = [read_spec(record.spec) for _, record in self._successions(START)]
-        shared = self._store, self._room, self._format
+        shared = self._store, self._room
         self._copies = (
             _Copy(*shared, self._follower, self.successor, specs[0], self._follow.has_seed),
             _Copy(*shared, self._record, self._demoted, specs[1], self._new_follow.has_seed),
@@ -134,7 +133,7 @@ class PromotionWriter(SuccessorWriter):
         new, old = [await copy.past.at(position) for copy in self._copies]
         if not _can_begin_at(self._begin, (*new.rollbacks, *old.rollbacks)):
             raise NotPromotable(self._follower.name, "its leader was rolled back to before its history; try again")
-        checksum = await asyncio.to_thread(new.checksum, self._format)
+        checksum = await asyncio.to_thread(new.checksum)
         for copy, model in zip(self._copies, (new, old), strict=True):
             if position != START:
                 await copy.put_snapshot(position, model, LogExtent(model.updates, log_bytes))
@@ -162,7 +161,6 @@ class _Copy:
         self,
         store: Store,
         room: SnapshotQuota,
-        format_version: int,
         source: ModelMeta,
         successor: ModelMeta,
         spec: ModelSpec | TrainedSpec,
@@ -173,7 +171,6 @@ class _Copy:
         self._store = store
         self._room = room
         self._spec = spec
-        self._format = format_version
         self._catalogues = CatalogueStore(source, store), CatalogueStore(successor, store)
         self._snapshots: set[str] = {SEED} if seeded else set()
         self._states: set[str] = set()
@@ -219,7 +216,7 @@ class _Copy:
 
     async def _data(self, model: OnlineModel) -> memoryview:
         model.spec = self._spec
-        return await asyncio.to_thread(model.to_buffer, self._format)
+        return await asyncio.to_thread(model.to_buffer)
 
     def _pass_over(self, position: str, error: Exception) -> None:
         log.warning("snapshot_damaged", model=self.source.name, position=position, error=str(error))

@@ -70,7 +70,7 @@ class Rewriter(SuccessorWriter):
     ----------
     record, store, room : see `SuccessorWriter`.
     selection : examples to forget.
-    format_version, ttl_seconds : see `SuccessorWriter`.
+    ttl_seconds : see `SuccessorWriter`.
     """
 
     def __init__(
@@ -79,10 +79,9 @@ class Rewriter(SuccessorWriter):
         store: Store,
         room: SnapshotQuota,
         selection: Selection,
-        format_version: int,
         ttl_seconds: float,
     ) -> None:
-        super().__init__(record, store, room, format_version, ttl_seconds)
+        super().__init__(record, store, room, ttl_seconds)
         self._selection = selection
         self.findings = Findings()
         self.counted = Findings()
@@ -140,7 +139,7 @@ class Rewriter(SuccessorWriter):
         """Write the new history up to about the end of the log."""
         past = PastStates(self._record, self._store)
         self._old = await past.at(self.findings.previous)
-        data = await asyncio.to_thread(self._old.to_buffer, self._format)
+        data = await asyncio.to_thread(self._old.to_buffer)
         self._new = await asyncio.to_thread(OnlineModel.from_bytes, memoryview(bytearray(data)))
         del data
         self._old_replayer = self._replayer(self._record, past)
@@ -226,7 +225,7 @@ class Rewriter(SuccessorWriter):
                 left = await asyncio.to_thread(self._without, entry, indices)
                 _count(self.counted, entry, (change, indices), "")
             if isinstance(result.answer, ServiceError):  # otherwise the change might be learnt now
-                left = entry._replace(payload=encode(Update(()), self._format))
+                left = entry._replace(payload=encode(Update(())))
             amended.append(left)
             await pace.rest()
         return amended
@@ -235,7 +234,7 @@ class Rewriter(SuccessorWriter):
         """Return an entry without some examples."""
         whole = decode(entry.payload)  # with served scores, which a promoted follower does not learn
         assert isinstance(whole, Update)
-        return entry._replace(payload=encode(whole.forgetting(indices), self._format))
+        return entry._replace(payload=encode(whole.forgetting(indices)))
 
     async def _apply_new(self, entries: Sequence[Entry]) -> None:
         """Apply amended entries to the new state, and store it where the old history has one."""
@@ -260,7 +259,7 @@ class Rewriter(SuccessorWriter):
     async def _keep(self, key: tuple[int, ...], model: OnlineModel | None = None) -> None:
         """Store a state of the new history at a position of the old one."""
         model = model or self._new
-        data = await asyncio.to_thread(model.to_buffer, self._format)
+        data = await asyncio.to_thread(model.to_buffer)
         if key in self._states and key not in self._carried:
             id, size_bytes = await self._new_catalogue.put_blob(pieces_of(data))
             state = self._states[key]._replace(id=id, examples=model.updates, size_bytes=size_bytes)
@@ -295,12 +294,12 @@ class Rewriter(SuccessorWriter):
         while await self._advance():
             pass
         await self.carry()
-        data = await asyncio.to_thread(self._new.to_buffer, self._format)
+        data = await asyncio.to_thread(self._new.to_buffer)
         await self._put_snapshot(self._new, log_bytes, data)
         await self._mark_snapshots(self._record, self.successor)
         self._ends = self._old, self._new
-        before = await asyncio.to_thread(self._old.checksum, self._format)
-        after = await asyncio.to_thread(self._new.checksum, self._format)
+        before = await asyncio.to_thread(self._old.checksum)
+        after = await asyncio.to_thread(self._new.checksum)
         return Rewritten(self._new.position, before, after, *map(_metrics, self._ends))
 
     def _left_out(self) -> Set[str]:

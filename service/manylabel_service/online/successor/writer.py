@@ -32,7 +32,6 @@ class SuccessorWriter:
     ----------
     record, store : the model and its store.
     room : quota of the snapshots of all models.
-    format_version : format version of written entries and states.
     ttl_seconds : seconds for which predictions are stored.
 
     Attributes
@@ -44,13 +43,10 @@ class SuccessorWriter:
     _ends: tuple[OnlineModel, OnlineModel]
     """States of the model and of the successor at the end of the log."""
 
-    def __init__(
-        self, record: ModelMeta, store: Store, room: SnapshotQuota, format_version: int, ttl_seconds: float
-    ) -> None:
+    def __init__(self, record: ModelMeta, store: Store, room: SnapshotQuota, ttl_seconds: float) -> None:
         self._record = record
         self._store = store
         self._room = room
-        self._format = format_version
         self._ttl_seconds = ttl_seconds
         self._catalogue = CatalogueStore(record, store)
         self._reader = HistoryReader(record, store)

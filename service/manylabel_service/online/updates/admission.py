@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from manylabel_service.errors import InvalidExample, LimitExceeded, QueueFull, ServiceError, check_limit
 from manylabel_service.hosting.kernels import GATE
-from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.state.controls import Control
 from manylabel_service.online.state.dry_run import Checked, DryRun, SizeDelta, grown, grown_columns
 from manylabel_service.online.state.log_entries import Update, encode_example, encode_head
@@ -39,9 +38,8 @@ class Admission:
     `DryRun` checks the limits of the model.
     """
 
-    def __init__(self, model_name: str, settings: Settings, in_use: ClusterVersion) -> None:
+    def __init__(self, model_name: str, settings: Settings) -> None:
         self._name = model_name
-        self._in_use = in_use
         self._settings = settings
         self._unweighed = SizeDelta()
         self._may_fill = True
@@ -88,9 +86,7 @@ class Admission:
             else:
                 parts += encode_example(example)
         left = update.without(refused) if refused else update
-        payload = (
-            b"" if refused and not left.examples else encode_head(left, self._in_use.versions.format) + bytes(parts)
-        )
+        payload = b"" if refused and not left.examples else encode_head(left) + bytes(parts)
         return Admitted(left, payload, dry_run.checked, refused)
 
     def _check_size(self, model: OnlineModel, growth: SizeDelta, with_bytes: bool = True) -> None:

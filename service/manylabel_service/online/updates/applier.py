@@ -108,7 +108,7 @@ class Applier:
         self._on_caught_up = on_caught_up
         self._max_bytes = host.settings.max_model_bytes
         self.learning = self._replayer.learning
-        self._agreement = ReplayVerifier(record, model.spec, store, snapshot_reader, self._replayer)
+        self._verifier = ReplayVerifier(record, model.spec, store, snapshot_reader, self._replayer)
         self._on_error = on_error
         self._task: asyncio.Task[None] | None = None
         self._state = ApplierStatus.FOLLOWING
@@ -118,9 +118,9 @@ class Applier:
 
     # -- interface --------------------------------------------------------------------------------
 
-    async def restore(self, ask: Callable[[], bool] | None = None) -> None:
-        """Bring the model to the end of the log, after a `ReplayVerifier.check` if `ask` is set; raises the errors of
-        both.
+    async def restore(self, verify: bool = False) -> None:
+        """Bring the model to the end of the log, after a `ReplayVerifier.check` if `verify` is set; raises the errors
+        of both.
 
         A follower is only restored to its newest snapshot, and catches up from there once it is started.
         """
@@ -129,8 +129,8 @@ class Applier:
             self._snapshotter.resume(snapshot, 0, 0)
             self.poll()
             return
-        if ask is not None:
-            await self._agreement.check(ask)
+        if verify:
+            await self._verifier.check()
         self.model, snapshot, learnt, size_bytes = await self._replayer.restored()
         self._snapshotter.resume(snapshot, learnt, size_bytes)
 

@@ -113,7 +113,7 @@ class PastStates:
             return [event for result in results for event in events_of(result)]
         return None
 
-    async def verify(self, format_version: int) -> Verified:
+    async def verify(self) -> Verified:
         """Replay the history from its earliest state, and compare each later stored state with it.
 
         Raises the errors of `at`.
@@ -130,7 +130,7 @@ class PastStates:
         for n, (position, id) in enumerate(stored, 1):
             await self._replay(model, position)
             other = await self._stored(position, id)
-            checksums = [await asyncio.to_thread(each.checksum, format_version) for each in (model, other)]
+            checksums = [await asyncio.to_thread(each.checksum) for each in (model, other)]
             if checksums[0] != checksums[1]:
                 return Verified(False, begin, position, n, position)
         return Verified(True, begin, model.position, len(stored), None)

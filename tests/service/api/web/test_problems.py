@@ -71,7 +71,7 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.StoreUnusable("no write-ahead log"), 503, "storage_unavailable", "5"),
     (errors.StoreLocked(Path("d"), 1), 503, "storage_unavailable", "5"),
     (errors.StoreDamaged(Path("d"), "?"), 503, "storage_unavailable", "5"),
-    (errors.StoreTooNew(Path("d"), 2, 1), 503, "storage_unavailable", "5"),
+    (errors.StoreTooNew("d", found=2, known=1), 503, "release_too_old", "5"),
     (errors.KeyRequired(), 401, "key_required", None),
     (errors.KeyInvalid(), 401, "key_invalid", None),
     (errors.ScopeMissing("learn"), 403, "scope_missing", None),
