@@ -25,7 +25,17 @@ from manylabel_service.online.history.catalogue import (
     StoredState,
 )
 from manylabel_service.settings import Settings
-from manylabel_service.storage import START, Entry, ModelMeta, SnapshotMeta, Store, pieces_of, position_key
+from manylabel_service.storage import (
+    START,
+    Entry,
+    LogExtent,
+    ModelMeta,
+    SnapshotMeta,
+    Store,
+    pieces_of,
+    position_key,
+)
+from manylabel_service.storage.protocol import NO_EXTENT
 
 SEGMENT_BYTES = 4 << 20
 """Bytes of payloads after which a segment ends."""
@@ -265,11 +275,9 @@ class Archiver:
         known = [state for state in catalogue.states if state.log_bytes and position_key(state.position) < key]
         if not known and catalogue.begin != START:
             return True
-        examples, log_bytes = (known[-1].examples, known[-1].log_bytes) if known else (0, 0)
-        new_bytes = snapshot.extent.size_bytes - log_bytes
+        last = LogExtent(known[-1].examples, known[-1].log_bytes) if known else NO_EXTENT
         enough_bytes = min(STATE_LOG_BYTES, self._limits.size_bytes // 4)
-        enough = new_bytes >= enough_bytes or abs(snapshot.extent.examples - examples) >= STATE_EXAMPLES
-        return enough and new_bytes >= STATE_SHARE * snapshot.size_bytes
+        return is_far(snapshot.extent, last, snapshot.size_bytes, enough_bytes)
 
     async def _keep(self, snapshot: SnapshotMeta, catalogue: Catalogue) -> Catalogue:
         async with aclosing(self._store.snapshots.read(self._record, snapshot.position)) as pieces:
@@ -289,3 +297,10 @@ class Archiver:
         if state.id not in catalogue.ids:
             await self._catalogue.delete([state.id])
         return catalogue
+
+
+def is_far(extent: LogExtent, last: LogExtent, size_bytes: int, enough_bytes: int = STATE_LOG_BYTES) -> bool:
+    """Return whether the log since the last state of a history is long enough for another one of this size."""
+    new_bytes = extent.size_bytes - last.size_bytes
+    enough = new_bytes >= enough_bytes or abs(extent.examples - last.examples) >= STATE_EXAMPLES
+    return enough and new_bytes >= STATE_SHARE * size_bytes

@@ -111,13 +111,9 @@ class PromotionWriter(SuccessorWriter):
             for put, at, copy in ((own.put_state, self._begin, own), (other.put_snapshot, SEED, other)):
                 model = await copy.past.at(self._begin)
                 await put(at, model, LogExtent(model.updates, 0))
-        await self.carry()
-        await self.catch_up()
-
-    async def carry(self) -> None:
-        """Copy the remaining snapshots and states."""
         for copy in self._copies:
-            await copy.carry(self._begin)
+            await copy.copy_states(self._begin)
+        await self.catch_up()
 
     async def finish(self, log_bytes: int) -> Promoted:
         """Complete `build` once the log is sealed.
@@ -128,7 +124,6 @@ class PromotionWriter(SuccessorWriter):
         """
         while await self._advance():
             pass
-        await self.carry()
         position = self._adopted
         new, old = [await copy.past.at(position) for copy in self._copies]
         if not _can_begin_at(self._begin, (*new.rollbacks, *old.rollbacks)):
@@ -174,16 +169,14 @@ class _Copy:
         self._spec = spec
         self._format = format_version
         self._catalogues = CatalogueStore(source, store), CatalogueStore(successor, store)
-        self._snapshots: set[str] = {SEED} if seeded else set()
-        self._states: set[str] = set()
+        self._seeded = seeded
 
-    async def carry(self, begin: str) -> None:
-        """Copy the remaining states and snapshots from a position on."""
+    async def copy_states(self, begin: str) -> None:
+        """Copy the states and snapshots from a position on."""
         key, reader = position_key(begin), SnapshotReader(self.source, self._store)
         for snapshot in await reader.list():
-            if snapshot.position in self._snapshots or position_key(snapshot.position) < key:
+            if (self._seeded and snapshot.position == SEED) or position_key(snapshot.position) < key:
                 continue
-            self._snapshots.add(snapshot.position)
             try:
                 model = await reader.load(snapshot.position)
             except DamagedState as error:
@@ -191,9 +184,8 @@ class _Copy:
             else:
                 await self.put_snapshot(snapshot.position, model, snapshot.extent)
         for state in (await self._catalogues[0].read()).states:
-            if state.position in self._states or position_key(state.position) < key:
+            if position_key(state.position) < key:
                 continue
-            self._states.add(state.position)
             try:
                 data = memoryview(bytearray(await self._catalogues[0].blob(state.id)))
                 model = await asyncio.to_thread(OnlineModel.from_bytes, data)

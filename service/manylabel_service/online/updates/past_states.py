@@ -86,7 +86,7 @@ class PastStates:
             except (DamagedState, *LOST) as error:
                 log.warning("past_state_damaged", model=self._record.name, position=at, error=str(error))
                 continue
-            await self._replay(model, position)
+            await self.advance(model, position)
             return model
         first = START if self._follow is None else self._follow.begin
         if not position_key(begin) <= position_key(first) <= position_key(position):
@@ -95,7 +95,7 @@ class PastStates:
             model = await self.beginning()
         except DamagedState as error:
             raise HistoryDamaged(self._record.name, first, position, str(error)) from error
-        await self._replay(model, position)
+        await self.advance(model, position)
         return model
 
     async def events(self, after: str, through: str) -> list[Event] | None:
@@ -128,7 +128,7 @@ class PastStates:
         else:
             raise BeforeHistory(self._record.name, "every state", begin)
         for n, (position, id) in enumerate(stored, 1):
-            await self._replay(model, position)
+            await self.advance(model, position)
             other = await self._stored(position, id)
             checksums = [await asyncio.to_thread(each.checksum, format_version) for each in (model, other)]
             if checksums[0] != checksums[1]:
@@ -176,7 +176,8 @@ class PastStates:
         except NewerState as error:
             raise ReleaseTooOld(f"the state at {position} is {error}") from error
 
-    async def _replay(self, model: OnlineModel, position: str) -> None:
+    async def advance(self, model: OnlineModel, position: str) -> None:
+        """Apply the entries after the position of a model, up to another; raises the errors of `at`."""
         async for _ in self._results(model, position):
             pass
 

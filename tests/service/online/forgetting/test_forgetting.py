@@ -282,7 +282,7 @@ async def test_a_model_forgets_one_request_at_a_time(lone_fleet: Any) -> None:
 
 @pytest.mark.usefixtures("some_named", "quick_expiry")
 @each_step(
-    *("find", "stage", "build", "carry", "copy_predictions", "finish", "replace", "purge", "erased"),
+    *("find", "stage", "build", "catch_up", "copy_predictions", "finish", "replace", "purge", "erased"),
     on_both=("replace", "erased"),
 )
 async def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(any_fleet: Any, step: str) -> None:
