@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from manylabel_service.errors import ServiceError
 from manylabel_service.online.history.archiver import is_far
-from manylabel_service.online.history.catalogue import Catalogue, Segment, StoredState
+from manylabel_service.online.history.catalogue import Catalogue, Segment
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.history.segment import decode as decode_segment
 from manylabel_service.online.history.segment import encode as encode_segment
@@ -156,24 +156,22 @@ class Rewriter(SuccessorWriter):
         await self.catch_up()
 
     async def _copy_early(self) -> None:
-        """Copy the states and snapshots before the first forgotten example."""
-        states = [state for state in self._found.states if not self._is_later(state.position)]
-        copied = [state._replace(id=await self._copied(state.id)) for state in states]
-        new = self._found.model_copy(update={"segments": (), "states": tuple(copied), "moved_to": None})
+        """Copy the snapshots before the first forgotten example."""
+        new = self._found.model_copy(update={"segments": (), "moved_to": None})
         await self._new_catalogue.put(await self._new_catalogue.read(), new)
         for snapshot in await self._store.snapshots.all(self._record):
             if not self._is_later(snapshot.position):
                 data = await self._store.snapshots.get(self._record, snapshot.position)
                 if data is not None:
-                    await self._room.put(self.successor, snapshot.position, data, snapshot.extent)
+                    await self._room.put(self.successor, snapshot.position, data, snapshot.extent, snapshot.reasons)
 
     async def _replay(self) -> None:
         """Replay the new history up to the end of its log, and store states of it as an archiver does."""
         self._new_states = _NewStates(self)
         new = await self._new_states.at(min(self.findings.previous, self._adopted, key=position_key))
         catalogue = await self._new_catalogue.read()
-        known = [LogExtent(state.examples, state.log_bytes) for state in catalogue.states] or [NO_EXTENT]
-        last, log_bytes = known[-1], known[0].size_bytes
+        known = [each.extent for each in await self._store.snapshots.all(self.successor)] or [NO_EXTENT]
+        last, log_bytes = known[0], known[-1].size_bytes
         for segment in catalogue.segments:
             log_bytes += segment.raw_bytes
             if not self._is_later(segment.through):
@@ -186,12 +184,10 @@ class Rewriter(SuccessorWriter):
         self._new = new
 
     async def put_state(self, position: str, model: OnlineModel, log_bytes: int = 0) -> None:
-        """Store a state in the new history, if it has none at the position."""
-        if (await self._new_catalogue.read()).state_at(position) is None:
+        """Retain a state for the new history."""
+        if not await self._store.snapshots.retain(self.successor, position, add="history"):
             data = await asyncio.to_thread(model.to_buffer, self._format)
-            id, size_bytes = await self._new_catalogue.put_blob(pieces_of(data))
-            state = StoredState(id, position, model.updates, log_bytes, size_bytes)
-            await self._new_catalogue.change(lambda catalogue: catalogue.with_state(state))
+            await self._room.put(self.successor, position, data, LogExtent(model.updates, log_bytes), ("history",))
 
     def _is_later(self, position: str) -> bool:
         return position_key(position) > position_key(self.findings.previous)
@@ -257,7 +253,6 @@ class Rewriter(SuccessorWriter):
         data = await asyncio.to_thread(self._new.to_buffer, self._format)
         extent = LogExtent(self._new.updates, log_bytes)
         await self._room.put(self.successor, self._new.position, data, extent)
-        await self._mark_snapshots(self._record, self.successor)
         self._ends = self._old, self._new
         before = await asyncio.to_thread(self._old.checksum, self._format)
         after = await asyncio.to_thread(self._new.checksum, self._format)
