@@ -46,7 +46,7 @@ from manylabel_service.online.history import segment
 from manylabel_service.online.history.archiver import SEGMENT_BYTES
 from manylabel_service.online.history.catalogue import BLOBS as HISTORY_BLOBS
 from manylabel_service.online.history.catalogue import KIND as HISTORY
-from manylabel_service.online.history.catalogue import Catalogue, CatalogueStore, Segment, StoredState
+from manylabel_service.online.history.catalogue import Catalogue, CatalogueStore, Segment
 from manylabel_service.online.history.lineage import KIND as LINEAGES
 from manylabel_service.online.history.lineage import Lineage, LineageStore, Receipt, read_lineage
 from manylabel_service.online.history.reader import HistoryReader
@@ -460,19 +460,12 @@ class _Restoring:
                 begin = segments[-1].through if segments else archived.begin
                 segments.append(await _put_segment(history, begin, waiting))
                 waiting = []
-        states = []
         for place in archived.states:
             if position_key(archived.begin) <= position_key(place) < position_key(position):
                 data = await archived.snapshots.get(record, place)
                 assert data is not None
-                id, size_bytes = await history.put_blob(pieces_of(data))
-                states.append(StoredState(id, place, 0, 0, size_bytes))
-        catalogue = Catalogue(
-            begin=archived.begin,
-            segments=tuple(segments),
-            states=tuple(states),
-            moved_to=at if at != position else None,
-        )
+                await self._store.snapshots.put(record, place, data, foreign=True, reasons=("history",))
+        catalogue = Catalogue(begin=archived.begin, segments=tuple(segments), moved_to=at if at != position else None)
         await history.put(await history.read(), catalogue)
 
 

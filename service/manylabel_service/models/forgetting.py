@@ -116,7 +116,6 @@ class Forgetter:
         successor = await rewriter.stage()
         await self._successions.note(name, receipt, [(record, successor)])
         await rewriter.build()
-        await rewriter.carry()
         copied: set[str] = set()
         await rewriter.copy_predictions(copied)
         await rewriter.catch_up()

@@ -90,7 +90,6 @@ class Promoter:
         for replica in (leader, follower):
             with suppress(NotReady):  # the model was evicted
                 await replica.take_snapshot()
-        await writer.carry()
         await writer.catch_up()
         await store.logs.seal(record, True)
         promoted = await writer.finish(leader.snapshotter.log_bytes)

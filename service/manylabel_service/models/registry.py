@@ -574,7 +574,7 @@ class Registry:
             target = (await VersionStore(record, self._store).read()).target
             return 0 if target is None else target.size_bytes
         snapshots = await self._store.snapshots.all(record)
-        return snapshots[0].size_bytes if snapshots else 0
+        return next((each.size_bytes for each in snapshots if each.listed), 0)
 
     def _evict(self, replica: HostedModel) -> None:
         name = replica.record.name

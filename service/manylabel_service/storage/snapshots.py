@@ -3,7 +3,7 @@
 A blob is stored under a key that is never used again, and read back. The snapshot exists once the document names it.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
@@ -34,6 +34,7 @@ from manylabel_service.storage.protocol import (
     LogExtent,
     Logs,
     ModelMeta,
+    Reason,
     SnapshotMeta,
     position_key,
 )
@@ -91,9 +92,15 @@ class Snapshots:
 
     @gated
     async def put(
-        self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT, foreign: bool = False
+        self,
+        record: ModelMeta,
+        position: str,
+        data: Bytes,
+        extent: LogExtent = NO_EXTENT,
+        foreign: bool = False,
+        reasons: Sequence[Reason] = ("recent",),
     ) -> None:
-        """Add a snapshot, or replace the one at the same position.
+        """Add a snapshot, or replace the one at the same position, which adds its reasons.
 
         A `foreign` position is not looked up in the log: it belongs to the log of another model, or the model is a
         successor whose log has not reached it yet.
@@ -104,11 +111,11 @@ class Snapshots:
         that the log does not have, or `LogTrimmed` for a position before its start.
         """
         id, position = ulid.new(), _normal(position)
-        new = SnapshotMeta(position, len(data), now_ms(), extent=extent)
+        new = SnapshotMeta(position, len(data), now_ms(), extent, tuple(reasons))
 
         def named(table: SnapshotTable) -> SnapshotTable:
             found = table.find(position)
-            return table.having(id, replace(new, pinned=found[1].pinned) if found else new)
+            return table.having(id, _with(new, *found[1].reasons) if found else new)
 
         key = _key(record.incarnation, id, new)
         await self._tables.get(str(record.incarnation))  # a blob is of no use to a table that cannot be changed
@@ -190,34 +197,33 @@ class Snapshots:
 
     @gated
     async def total_bytes(self) -> int:
-        """Return the bytes of all snapshots of all models and staged successors."""
+        """Return the bytes of all listed snapshots of all models and staged successors."""
         tables = intact(await self._tables.all())
-        return sum(each.size_bytes for table in tables.values() for each in table.snapshots.values())
+        return sum(each.size_bytes for table in tables.values() for each in table.snapshots.values() if each.listed)
 
     @gated
-    async def delete(self, record: ModelMeta, position: str) -> None:
-        """Remove a snapshot, unless it is missing or pinned. Raises `ModelGone`."""
-        position = _normal(position)
+    async def retain(
+        self, record: ModelMeta, *positions: str, add: Reason | None = None, drop: Reason | None = None
+    ) -> bool:
+        """Add or drop a reason of snapshots, which are deleted with their last one.
 
-        def without(table: SnapshotTable) -> SnapshotTable:
-            found = table.find(position)
-            return table if found is None or found[1].pinned else table.without(found[0])
-
-        await self._change(record, without, urgent=True)
-
-    @gated
-    async def pin(self, record: ModelMeta, position: str, pinned: bool) -> bool:
-        """Protect a snapshot from `Snapshots.delete`, or end the protection.
-
-        Returns False if there is no snapshot at the position. Raises `ModelGone`.
+        Returns False if there is no snapshot at one of the positions. Raises `ModelGone`.
         """
-        position = _normal(position)
+        normal, found = [_normal(position) for position in positions], list[SnapshotMeta]()
 
         def changed(table: SnapshotTable) -> SnapshotTable:
-            found = table.find(position)
-            return table if found is None else table.having(found[0], replace(found[1], pinned=pinned))
+            found.clear()
+            for position in normal:
+                if (named := table.find(position)) is not None:
+                    id, before = named
+                    found.append(before)
+                    after = before if add is None else _with(before, add)
+                    after = replace(after, reasons=tuple(each for each in after.reasons if each != drop))
+                    table = table.having(id, after) if after.reasons else table.without(id)
+            return table
 
-        return (await self._change(record, changed)).find(position) is not None
+        await self._change(record, changed, urgent=add is None)
+        return len(found) == len(normal)
 
     async def _change(
         self, record: ModelMeta, change: Callable[[SnapshotTable], SnapshotTable], *, urgent: bool = False
@@ -310,6 +316,10 @@ class Snapshots:
             await self.forget(record.incarnation)
         except ModelDamaged:
             pass
+
+
+def _with(snapshot: SnapshotMeta, *reasons: Reason) -> SnapshotMeta:
+    return replace(snapshot, reasons=tuple(sorted({*snapshot.reasons, *reasons})))
 
 
 def _key(incarnation: int, id: str, snapshot: SnapshotMeta) -> str:

@@ -360,7 +360,7 @@ async def test_a_request_with_a_key_promotes_once(lone_fleet: Any) -> None:
 
 
 @pytest.mark.usefixtures("quick_expiry")
-@each_step("stage", "build", "copy_predictions", "carry", "finish", "replace", "purge", on_both=("replace",))
+@each_step("stage", "build", "copy_predictions", "finish", "replace", "purge", on_both=("replace",))
 async def test_a_kill_at_any_step_leaves_the_old_or_the_new_models(any_fleet: Any, step: str) -> None:
     """The process is killed just after a step, and the next process ends the request."""
     rng = random.Random(step)

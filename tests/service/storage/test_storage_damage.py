@@ -214,9 +214,9 @@ async def test_a_damaged_list_of_snapshots_stays_and_the_blobs_are_listed(store:
     ]
     (damaged,) = await store.documents.all("snapshots")
     for change in (
-        store.snapshots.delete(record, listed[0].position),
+        store.snapshots.retain(record, listed[0].position, drop="recent"),
         store.snapshots.put(record, entries[5].position, b"at the end"),
-        store.snapshots.pin(record, listed[0].position, True),
+        store.snapshots.retain(record, listed[0].position, add="pin"),
     ):
         with pytest.raises(DocumentDamaged):
             await change

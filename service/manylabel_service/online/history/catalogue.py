@@ -1,11 +1,11 @@
-"""Catalogue of the history of a model: a document that names its segments and its states.
+"""Catalogue of the history of a model: a document that names its segments. Its states are snapshots.
 
 A blob is stored first, under a separate key; it belongs to the history once the catalogue, which is changed by
 compare-and-set, names it. So if two servers store the same segment, one of them succeeds. Orphans of a dead server are
 removed when they are old enough.
 """
 
-from collections.abc import AsyncIterable, Callable, Container, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable
 from contextlib import suppress
 from typing import NamedTuple, Self
 
@@ -37,9 +37,6 @@ BLOBS = "history/"
 MAX_SEGMENTS = 4_096
 """Maximum number of segments of one history, whose names must fit in one document."""
 
-MAX_STATES = 1_024
-"""Maximum number of states of one history."""
-
 log = structlog.get_logger()
 
 
@@ -59,21 +56,10 @@ class Segment(NamedTuple):
     """Times of the first and the last entry in milliseconds."""
 
 
-class StoredState(NamedTuple):
-    """Snapshot at a position, retained with the history."""
-
-    id: str
-    position: str
-    examples: int
-    log_bytes: int
-    """Number of examples, and bytes of all payloads, up to the position (see `LogExtent`)."""
-    size_bytes: int
-
-
 class Catalogue(StoredModel):
-    """Segments and states of a history, in the order of the log.
+    """Segments of a history, in the order of the log.
 
-    Entries after `begin` are in the segments, later ones in the log. The first state is at `begin`, unless that is the
+    Entries after `begin` are in the segments, later ones in the log. There is a snapshot at `begin`, unless that is the
     beginning of the log, or no state is stored yet.
 
     Attributes
@@ -86,7 +72,6 @@ class Catalogue(StoredModel):
 
     begin: str = START
     segments: tuple[Segment, ...] = ()
-    states: tuple[StoredState, ...] = ()
     moved_to: str | None = None
 
     @property
@@ -97,12 +82,12 @@ class Catalogue(StoredModel):
     @property
     def size_bytes(self) -> int:
         """Total size of all blobs in bytes."""
-        return sum(each.size_bytes for each in self.segments) + sum(each.size_bytes for each in self.states)
+        return sum(each.size_bytes for each in self.segments)
 
     @property
     def ids(self) -> set[str]:
         """Ids of all blobs."""
-        return {each.id for each in self.segments} | {each.id for each in self.states}
+        return {each.id for each in self.segments}
 
     def segment_after(self, position: str) -> Segment | None:
         """Return the segment with the first entry after a position; None if no segment has it."""
@@ -111,30 +96,16 @@ class Catalogue(StoredModel):
             return None
         return next((segment for segment in self.segments if position_key(segment.through) > key), None)
 
-    def state_at(self, position: str) -> StoredState | None:
-        """Return the state at a position, or None."""
-        key = position_key(position)
-        return next((state for state in self.states if position_key(state.position) == key), None)
-
     def with_segment(self, segment: Segment) -> Self:
         """Return the catalogue with one more segment at the end."""
         return self.model_copy(update={"segments": (*self.segments, segment), "moved_to": None})
 
-    def with_state(self, state: StoredState) -> Self:
-        """Return the catalogue with one more state."""
-        states = sorted((*self.states, state), key=lambda each: position_key(each.position))
-        return self.model_copy(update={"states": tuple(states)})
-
-    def beginning_at(self, begin: str, needed: Container[str]) -> Self:
-        """Return the history after a position, with the ids of the earlier states that it needs.
-
-        The segment that contains the position stays whole.
-        """
+    def beginning_at(self, begin: str) -> Self:
+        """Return the history after a position; the segment that contains it stays whole."""
         key = position_key(begin)
         segments = tuple(segment for segment in self.segments if position_key(segment.through) > key)
-        states = tuple(state for state in self.states if position_key(state.position) >= key or state.id in needed)
         moved_to = self.moved_to if segments else None
-        return self.model_copy(update={"begin": begin, "segments": segments, "states": states, "moved_to": moved_to})
+        return self.model_copy(update={"begin": begin, "segments": segments, "moved_to": moved_to})
 
 
 class CatalogueStore:

@@ -20,8 +20,8 @@ class SnapshotReader:
         self._store = store
 
     async def list(self) -> list[SnapshotMeta]:
-        """Return all snapshots, newest first."""
-        return await self._store.snapshots.all(self._record)
+        """Return the listed snapshots, newest first: all but states of the history."""
+        return [each for each in await self._store.snapshots.all(self._record) if each.listed]
 
     async def load(self, position: str) -> OnlineModel:
         """Return the model in a snapshot. Raises manylabel_core.state.DamagedState, ReleaseTooOld or NotCompiled."""
@@ -54,13 +54,13 @@ class SnapshotReader:
         """Protect a snapshot for as long as the log needs it; its position is in the syntax of the store. Raises
         SnapshotNotFound or NotCompiled."""
         record = await self.find(position)
-        if not await self._store.snapshots.pin(self._record, record.position, True):
+        if not await self._store.snapshots.retain(self._record, record.position, add="pin"):
             raise SnapshotNotFound(self._record.name, position)
         try:
             await self.load(record.position)
         except (DamagedState, NotCompiled) as error:
             if not record.pinned:
-                await self._store.snapshots.pin(self._record, record.position, False)
+                await self._store.snapshots.retain(self._record, record.position, drop="pin")
             if isinstance(error, NotCompiled):
                 raise
             raise SnapshotNotFound(self._record.name, position) from error

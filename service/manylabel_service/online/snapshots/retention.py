@@ -63,21 +63,22 @@ class Retention:
     async def bytes_to_go(self, new: SnapshotMeta) -> int:
         """Return the bytes of the snapshots that `apply` will drop once this one is stored."""
         before = await self._store.snapshots.all(self._record)
-        others = [old for old in before if old.position != new.position]
+        others = [old for old in before if old.listed and old.position != new.position]
         kept = {old.position for old in plan([new, *others], self._n_kept).kept}
         return _total([old for old in others if old.position not in kept and not old.pinned])
 
     async def apply(self, model: OnlineModel) -> list[SnapshotMeta]:
         """Delete old snapshots, and move the log before the oldest needed one into the history; return the previous
         snapshots."""
-        snapshots = await self._store.snapshots.all(self._record)
+        stored = await self._store.snapshots.all(self._record)
+        snapshots = [each for each in stored if each.listed]
         planned = plan(snapshots, self._n_kept)
         trimmed = None
         try:
             await self._archiver.check()
             if planned.trimmed is not None and not self._follows:
                 trimmed = await self._archiver.close(planned.trimmed)
-            await self._archiver.keep_states(snapshots)
+            await self._archiver.keep_states(stored)
         except UNREADABLE as error:
             action = "the history stays as it is, and the log is not trimmed"
             log.error("history_unreadable", model=self._record.name, error=str(error), action=action)
@@ -96,7 +97,7 @@ class Retention:
         stay = {snapshot.position for snapshot in planned.kept}
         for old in snapshots:
             if old.position not in stay and not (old.pinned or (self._follows and old.position == SEED)):
-                await self._store.snapshots.delete(self._record, old.position)
+                await self._store.snapshots.retain(self._record, old.position, drop="recent")
 
     async def _unpin(self, model: OnlineModel, snapshots: list[SnapshotMeta], trimmed: str) -> None:
         needed = {to for entry, to in model.rollbacks if position_key(entry) > position_key(trimmed)}
@@ -105,4 +106,4 @@ class Retention:
         self._needless_since = {position: self._needless_since.get(position, now) for position in needless}
         for position, since in self._needless_since.items():
             if now - since >= PIN_SECONDS:
-                await self._store.snapshots.pin(self._record, position, False)
+                await self._store.snapshots.retain(self._record, position, drop="pin")

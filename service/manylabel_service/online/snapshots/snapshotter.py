@@ -256,7 +256,7 @@ class Snapshotter:
 
     async def _newer_of_others(self) -> SnapshotMeta | None:
         """Return the newest snapshot if another replica stored it and this process does not know it yet."""
-        newest = next(iter(await self._store.snapshots.all(self._record)), None)
+        newest = next((each for each in await self._store.snapshots.all(self._record) if each.listed), None)
         if newest is None or position_key(newest.position) <= position_key(self.covered):
             return None
         self.covered, self._met_others, self.size_bytes = newest.position, True, newest.size_bytes

@@ -94,12 +94,6 @@ class SuccessorWriter:
         """Add entries to the log of the successor."""
         await self._store.logs.adopt(self.successor, entries)
 
-    async def _mark_snapshots(self, of: ModelMeta, successor: ModelMeta) -> None:
-        """Pin the snapshots of a successor like those of the other model."""
-        for snapshot in await self._store.snapshots.all(of):
-            if snapshot.pinned:
-                await self._store.snapshots.pin(successor, snapshot.position, True)
-
     # -- stored predictions -----------------------------------------------------------------------
 
     def _left_out(self) -> Set[str]:

@@ -282,7 +282,7 @@ async def test_a_model_forgets_one_request_at_a_time(lone_fleet: Any) -> None:
 
 @pytest.mark.usefixtures("some_named", "quick_expiry")
 @each_step(
-    *("find", "stage", "build", "carry", "copy_predictions", "finish", "replace", "purge", "erased"),
+    *("find", "stage", "build", "catch_up", "copy_predictions", "finish", "replace", "purge", "erased"),
     on_both=("replace", "erased"),
 )
 async def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(any_fleet: Any, step: str) -> None:
@@ -473,7 +473,7 @@ async def test_entries_before_the_history_are_erased_from_its_first_segment(lone
     first = (await catalogue.read()).segments[0]
     entries = decode_segment(await catalogue.blob(first.id))[1]
     begin = entries[1].position
-    await catalogue.change(lambda found: found.beginning_at(begin, {state.id for state in found.states}))
+    await catalogue.change(lambda found: found.beginning_at(begin))
     assert await in_segments(registry, lone_fleet)
     receipt = await forgotten(registry)
     assert (receipt.examples, receipt.since) == (0, begin)
