@@ -22,7 +22,6 @@ SCHEMAS = {
     "JobProgress": "Progress",
     "JobResult": "Result",
     "JobStatus": "Job",
-    "LabelHistory": "HistoryOfLabel",
     "LabelPage": "LabelList",
     "LabelStatus": "ListedLabel",
     "NewApiKey": "NewKey",

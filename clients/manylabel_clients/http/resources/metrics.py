@@ -146,27 +146,6 @@ class WindowColumns(MeasureColumns):
 
 
 @dataclass(frozen=True, slots=True)
-class LabelColumns:
-    """Past metrics of one label; None if undefined."""
-
-    precision: Column
-    recall: Column
-    f1: Column
-
-
-@dataclass(frozen=True, slots=True)
-class LabelHistory:
-    """History of one label, with fewer points than that of the model."""
-
-    stride: int
-    """Examples from one point to the next; to the last there may be fewer."""
-    examples: list[int]
-    """Number of examples learnt at each point."""
-    cumulative: LabelColumns
-    window: LabelColumns
-
-
-@dataclass(frozen=True, slots=True)
 class PastAlarms:
     """Latest drift alarms, oldest first."""
 
@@ -186,8 +165,6 @@ class MetricsHistory:
     """Number of examples learnt at each point."""
     cumulative: MeasureColumns
     window: WindowColumns
-    labels: dict[str, LabelHistory]
-    """Requested labels."""
     position: str
     updates: int
     drift: PastAlarms | None = None

@@ -6,7 +6,7 @@ from functools import partial
 from mmap import MAP_PRIVATE, mmap
 from typing import IO, Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -239,38 +239,28 @@ async def show_metrics(
     return {**found.state.measures(), **found.place}
 
 
-MAX_LABELS_OF_HISTORY = 16
-
-
-class WhichHistory(WhichVersion):
-    """Parameters of the metrics history."""
-
-    label: Annotated[list[str], Field(max_length=MAX_LABELS_OF_HISTORY)] = Field(default_factory=list)
-    """Label whose metrics to include; can be repeated, up to 16 times."""
-
-
 @router.endpoint(
     "GET /v1/models/{name}/metrics/history",
     "Show the metrics history",
     "read",
     schemas.MetricsHistory,
-    ["label_not_found", *MEASURED],
+    MEASURED,
 )
 async def show_metrics_history(
-    context: ContextOf, name: str, query: Annotated[WhichHistory, from_query(WhichHistory)]
+    context: ContextOf, name: str, query: Annotated[WhichVersion, from_query(WhichVersion)]
 ) -> dict[str, Any]:
     """Returns the metrics of the call without `/history` as columns over the number of examples learnt: at fewer than
     256 equally spaced points, and at present. The points are part of the state: they are identical on every replica,
     and a rollback restores those of its snapshot."""
     found = await measured(context, name, query.version)
-    return {**metrics_history(found.state.label_facts, query.label), **found.place}
+    return {**metrics_history(found.state.label_facts), **found.place}
 
 
 class WhichReliability(Parameters):
     """Label of the diagram."""
 
     label: str | None = None
-    """Label to count, from the example after the second in which it was relevant; default: all labels together."""
+    """Label to count, once its relevant examples weigh ten; default: all labels together."""
 
 
 @router.endpoint(

@@ -233,25 +233,6 @@ class WindowColumns(MeasureColumns):
     """Maximum number of examples in the window."""
 
 
-class LabelColumns(ResponseModel):
-    """Past metrics of one label; null if undefined."""
-
-    precision: _Column
-    recall: _Column
-    f1: _Column
-
-
-class HistoryOfLabel(ResponseModel):
-    """History of one label, with its own points."""
-
-    stride: int
-    """Number of examples between two points; there can be fewer before the last one."""
-    examples: list[int]
-    """Number of examples learnt at each point."""
-    cumulative: LabelColumns
-    window: LabelColumns
-
-
 class PastAlarms(ResponseModel):
     """Latest drift alarms, oldest first."""
 
@@ -270,8 +251,6 @@ class MetricsHistory(_Counted):
     """Number of examples learnt at each point; the last point is the present."""
     cumulative: MeasureColumns
     window: WindowColumns
-    labels: dict[str, HistoryOfLabel]
-    """Requested labels."""
     drift: PastAlarms | None = omitted_if_none()
     """Drift alarms; present only if the model watches for drift."""
 
