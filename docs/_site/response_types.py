@@ -24,7 +24,7 @@ from typing import Any, Literal
 TYPES = """
     Alarms Drift(Alarms) BaselineMeasures Measures(BaselineMeasures) WindowMeasures(Measures) GroupMeasures BySeen
     Metrics=Metrics+BothMeasures BaselineColumns MeasureColumns(BaselineColumns) WindowColumns(MeasureColumns)
-    LabelColumns LabelHistory=HistoryOfLabel PastAlarms MetricsHistory ReliabilityBin Reliability
+    PastAlarms MetricsHistory ReliabilityBin Reliability
     ModelSummary=StoredModel FieldOfModel ModelStatus(ModelSummary) TrainedSummary=StoredTrained FieldOfTrained
     TrainedStatus(TrainedSummary) FeaturePart Explanation Learning Prediction=PredictResponse UnlabelledPrediction
     UnlabelledPage=UnlabelledList Updated=UpdateResponse RolledBack(Updated) LabelMeasures=MeasuresOfLabel

@@ -100,7 +100,7 @@ PARAMETERS: dict[str, dict[str, str]] = {
     "DELETE /v1/models/{name}": {"name": NOTHING, "followers": NOTHING},
     "PUT /v1/models/{name}": NAME,
     "GET /v1/models/{name}/metrics": {"name": LABELS, "version": NOTHING},
-    "GET /v1/models/{name}/metrics/history": {"name": LABELS, "version": NOTHING, "label": "points"},
+    "GET /v1/models/{name}/metrics/history": {"name": LABELS, "version": NOTHING},
     "GET /v1/models/{name}/metrics/reliability": {"name": LABELS, "label": NOTHING},
     "POST /v1/models/{name}/labels/rename": LABELS_OF_NAME,
     "POST /v1/models/{name}/labels/merge": LABELS_OF_NAME,

@@ -109,21 +109,6 @@ class WindowColumns(MeasureColumns):
     size: int  #: Maximum number of examples in the window.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelColumns:
-    """Past metrics of one label; None if undefined."""
-    precision: list[float | None]
-    recall: list[float | None]
-    f1: list[float | None]
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelHistory:
-    """History of one label, with its own points."""
-    stride: int  #: Number of examples between two points; there can be fewer before the last one.
-    examples: list[int]  #: Number of examples learnt at each point.
-    cumulative: LabelColumns
-    window: LabelColumns
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PastAlarms:
     """Latest drift alarms, oldest first."""
     examples: list[int]  #: Number of examples learnt at each alarm, including the one at which the detector fired.
@@ -139,7 +124,6 @@ class MetricsHistory:
     examples: list[int]  #: Number of examples learnt at each point; the last point is the present.
     cumulative: MeasureColumns
     window: WindowColumns
-    labels: dict[str, LabelHistory]  #: Requested labels.
     drift: PastAlarms | None = None  #: Drift alarms; present only if the model watches for drift.
 
 @dataclass(frozen=True, slots=True, kw_only=True)

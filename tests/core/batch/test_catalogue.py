@@ -98,9 +98,8 @@ def test_estimators_accept_the_bounds_of_their_parameters(trainer):
     assert [name for name, _, why in refused if why.startswith(f"{name} must")] == ["n_components"] * trainer.views
 
 
-def test_arguments_convert_null_rho_and_priors():
+def test_arguments_convert_priors():
     Y = sp.csr_array(np.eye(3, dtype=np.int8))
-    assert arguments({"rho": None, "C": 1.0}, Y) == {"rho": np.inf, "C": 1.0}
     assert arguments({"rho": 2.0, "R": None}, Y) == {"rho": 2.0, "R": None}
     np.testing.assert_array_equal(arguments({"R": [[1, 0], [0, 2]]}, Y)["R"], np.diag([1.0, 2.0]))
     np.testing.assert_array_equal(arguments({"R": "label_correlation"}, Y)["R"].R, priors.label_correlation(Y).R)

@@ -317,13 +317,9 @@ class ModelCalls(LabelCalls, SnapshotCalls, ForgettingCalls, VersionCalls):
         return (yield from self._get(with_query(f"{self._path}/metrics", version=version), Metrics))
 
     @call
-    def metrics_history(self, *, labels: Iterable[str] = (), version: int | None = None) -> Exchange[MetricsHistory]:
-        """Return the history of the prequential metrics at fewer than 256 equally spaced points, and now.
-
-        Up to 16 `labels` have their own metrics, at fewer points.
-        """
-        path = with_query(f"{self._path}/metrics/history", label=list(labels), version=version)
-        return (yield from self._get(path, MetricsHistory))
+    def metrics_history(self, *, version: int | None = None) -> Exchange[MetricsHistory]:
+        """Return the history of the prequential metrics at fewer than 256 equally spaced points, and now."""
+        return (yield from self._get(with_query(f"{self._path}/metrics/history", version=version), MetricsHistory))
 
     @call
     def reliability(self, label: str | None = None) -> Exchange[Reliability]:
