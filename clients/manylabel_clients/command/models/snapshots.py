@@ -7,13 +7,33 @@ import click
 
 from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.options import AsJson, ModelName, Yes, confirm, remote
-from manylabel_clients.command.output.tables import print_table
+from manylabel_clients.command.output.tables import listing
 from manylabel_clients.command.output.text import human_size, print_as, short_time
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.responses import Snapshot
 
 MAX_ENTRIES = 10_000
 """Entries per request, the maximum of the server."""
+
+
+def _why(snapshot: Snapshot) -> str:
+    """Return the reason why a snapshot is retained."""
+    if snapshot.manual:
+        return "until deleted"
+    return "for a rollback" if snapshot.pinned else ""
+
+
+_print = listing(
+    {
+        "name": "name",
+        "position": "position",
+        "created": lambda each: short_time(each.created),
+        "size": lambda each: human_size(each.bytes),
+        "stays": _why,
+        "note": "note",
+    },
+    words=6,
+)
 
 
 @remote()
@@ -96,21 +116,6 @@ def log(
         for entry in entries:
             click.echo(json.dumps(entry, ensure_ascii=False))
         start = entries[-1]["position"]
-
-
-def _print(found: list[Snapshot]) -> None:
-    rows = [
-        (each.name or "", each.position, short_time(each.created), human_size(each.bytes), _why(each), each.note or "")
-        for each in found
-    ]
-    print_table(("name", "position", "created", "size", "stays", "note"), rows, words=6)
-
-
-def _why(snapshot: Snapshot) -> str:
-    """Return the reason why a snapshot is retained."""
-    if snapshot.manual:
-        return "until deleted"
-    return "for a rollback" if snapshot.pinned else ""
 
 
 def _called(snapshot: Snapshot) -> str:

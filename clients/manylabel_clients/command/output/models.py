@@ -62,9 +62,9 @@ def print_status(status: AnyStatus) -> None:
         "text": text_facts(status.text or {}),
         "durability": status.durability,
         "updates": f"{status.updates:,} (position {status.position})",
-        "labels": f"{status.labels:,}",
-        "features": f"{status.features:,}",
-        "limits": ", ".join(_limits(status)),
+        "labels": status.labels,
+        "features": status.features,
+        "limits": list(_limits(status)),
         "size": human_size(status.bytes),
     }
     print_facts(facts)

@@ -3,25 +3,38 @@
 import click
 
 from manylabel_clients.command.options import remote
-from manylabel_clients.command.output.tables import print_table
+from manylabel_clients.command.output.tables import listing
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.responses import KnownVersions, Replica, Replicas
 
 
-def _print(found: Replicas) -> None:
-    click.echo(f"in use: format {found.format}, replay version {found.replay_version}")
-    columns = ("replica", "role", "host", "release", "build", "formats", "replay_versions", "state", "models")
-    print_table(columns, [_row(one) for one in found.replicas], words=8)
-
-
-def _row(one: Replica) -> tuple[str, ...]:
-    state = "withholds " + ", ".join(sorted(one.withheld)) if one.withheld else "ready" if one.ready else "not ready"
-    known = (_known(one.formats), _known(one.replay_versions))
-    return (one.id, one.role, f"{one.host}:{one.pid}", one.release, one.build, *known, state, str(len(one.models)))
+def _state(one: Replica) -> str:
+    return "withholds " + ", ".join(sorted(one.withheld)) if one.withheld else "ready" if one.ready else "not ready"
 
 
 def _known(versions: KnownVersions) -> str:
     return str(versions.last) if versions.first == versions.last else f"{versions.first}-{versions.last}"
+
+
+_print_all = listing(
+    {
+        "replica": "id",
+        "role": "role",
+        "host": lambda one: f"{one.host}:{one.pid}",
+        "release": "release",
+        "build": "build",
+        "formats": lambda one: _known(one.formats),
+        "replay_versions": lambda one: _known(one.replay_versions),
+        "state": _state,
+        "models": lambda one: len(one.models),
+    },
+    words=8,
+)
+
+
+def _print(found: Replicas) -> None:
+    click.echo(f"in use: format {found.format}, replay version {found.replay_version}")
+    _print_all(found.replicas)
 
 
 @remote(_print)
