@@ -198,7 +198,7 @@ test-typescript: typescript
 
 # The page of reference of the command, from the command itself.
 command-docs: $(INSTALLED)
-	$(BIN)/python -m manylabel_clients.command.reference docs/command.md
+	$(BIN)/python -m docs._site.command_reference docs/command.md
 
 # The response types of the Python client, from the description of the interface.
 response-types: $(INSTALLED)

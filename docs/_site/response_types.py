@@ -30,7 +30,7 @@ TYPES = """
     UnlabelledPage=UnlabelledList Updated=UpdateResponse RolledBack(Updated) LabelMeasures=MeasuresOfLabel
     Calibration=Curve LabelStatus=ListedLabel LabelPage=LabelList Snapshot ForgetReceipt Verification Version
     Promoted=Promoted+PromotedFollower ModelDetail JobProgress=Progress JobError=JobFailure JobResult=Result
-    JobStatus=Job LogLine Trainer=TrainerDescription DatasetInfo=Dataset RateLimits ApiKey=KeyStatus
+    _JobStatus=Job LogLine Trainer=TrainerDescription DatasetInfo=Dataset RateLimits ApiKey=KeyStatus
     NewApiKey(ApiKey)=NewKey WebhookDelivery Webhook=WebhookDetail+WebhookStatus NewWebhook(Webhook)
     Replica=ReplicaDescription Replicas
 """
@@ -80,6 +80,8 @@ def module() -> str:
     names = {schema: name for name, _, of in found for schema in of}
     known: dict[str, list[str]] = {}
     parts = [HEAD]
+    public = [name for name, *_ in found if not name.startswith("_")]
+    parts.append(f"__all__ = {json.dumps(public)}\n\n")
     for constant, (schema, name) in ENUMERATIONS.items():
         values = schemas[schema]["properties"][name]["items"]["enum"]
         parts.append(f"{constant} = ({json.dumps(values)[1:-1]})\n")

@@ -6,6 +6,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+__all__ = ["Alarms", "ApiKey", "BaselineColumns", "BaselineMeasures", "BySeen", "Calibration", "DatasetInfo", "Drift", "Explanation", "FeaturePart", "FieldOfModel", "FieldOfTrained", "ForgetReceipt", "GroupMeasures", "JobError", "JobProgress", "JobResult", "LabelMeasures", "LabelPage", "LabelStatus", "Learning", "LogLine", "MeasureColumns", "Measures", "Metrics", "MetricsHistory", "ModelDetail", "ModelStatus", "ModelSummary", "NewApiKey", "NewWebhook", "PastAlarms", "Prediction", "Promoted", "RateLimits", "Reliability", "ReliabilityBin", "Replica", "Replicas", "RolledBack", "Snapshot", "TrainedStatus", "TrainedSummary", "Trainer", "UnlabelledPage", "UnlabelledPrediction", "Updated", "Verification", "Version", "Webhook", "WebhookDelivery", "WindowColumns", "WindowMeasures"]
+
 SCOPES = ("predict", "learn", "read", "train", "export", "admin")
 EVENTS = ("drift", "label", "job", "promoted", "review")
 FORMATS = {".arff": "arff", ".csv": "csv", ".jsonl": "ndjson", ".libsvm": "libsvm", ".ndjson": "ndjson", ".npz": "npz", ".svm": "libsvm", ".svmlight": "libsvm", ".tsv": "tsv"}
@@ -453,7 +455,7 @@ class JobResult:
     seconds: float  #: Seconds spent on the fit of the model, its thresholds and its probabilities.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobStatus:
+class _JobStatus:
     """Status of a job."""
     id: str
     state: Literal["queued", "running", "succeeded", "failed", "cancelled"]

@@ -54,8 +54,8 @@ def test_a_log_is_replayed_with_other_parameters(manylabel: Command, client: Cli
     told = manylabel(*options, "--keep", "--json").checked()
     found = [json.loads(line) for line in told.out.splitlines()]
     assert [each["params"].get("eta") for each in found[1:]] == [0.5, 1]
-    followers = [each for each in client.models() if each.follow]
-    assert [each.follow["model"] for each in followers if each.follow] == [name, name]
+    followers = [each for each in client.models() if getattr(each, "follow", None)]
+    assert [each.follow["model"] for each in followers if getattr(each, "follow", None)] == [name, name]
     assert client.model(followers[0].name).metrics().cumulative.examples == 20
     model.delete(followers=True)
     assert name not in [each.name for each in client.models()]

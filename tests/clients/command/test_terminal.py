@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 import pytest
+from docs._site import command_reference as reference
 
 from manylabel_clients import Client
-from manylabel_clients.command import reference
 from manylabel_clients.command.app import app
 from manylabel_clients.command.output.tables import print_facts, print_table
 from manylabel_clients.command.output.terminal import display_width

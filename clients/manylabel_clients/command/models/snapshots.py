@@ -7,13 +7,23 @@ import click
 
 from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.options import AsJson, ModelName, Yes, confirm, remote
-from manylabel_clients.command.output.tables import print_table
+from manylabel_clients.command.output.tables import listing
 from manylabel_clients.command.output.text import human_size, print_as, short_time
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.responses import Snapshot
 
 MAX_ENTRIES = 10_000
 """Entries per request, the maximum of the server."""
+
+
+_print = listing(
+    {
+        "position": "position",
+        "created": lambda each: short_time(each.created),
+        "size": lambda each: human_size(each.bytes),
+        "stays": lambda each: "for a rollback" if each.pinned else "",
+    },
+    words=4,
+)
 
 
 @remote()
@@ -80,11 +90,3 @@ def log(
         for entry in entries:
             click.echo(json.dumps(entry, ensure_ascii=False))
         start = entries[-1]["position"]
-
-
-def _print(found: list[Snapshot]) -> None:
-    rows = [
-        (each.position, short_time(each.created), human_size(each.bytes), "for a rollback" if each.pinned else "")
-        for each in found
-    ]
-    print_table(("position", "created", "size", "stays"), rows, words=4)

@@ -61,9 +61,9 @@ def print_status(status: AnyStatus) -> None:
         "scaling": status.scaling if status.missing is None else f"{status.scaling} (missing: {status.missing})",
         "text": text_facts(status.text or {}),
         "updates": f"{status.updates:,} (position {status.position})",
-        "labels": f"{status.labels:,}",
-        "features": f"{status.features:,}",
-        "limits": ", ".join(_limits(status)),
+        "labels": status.labels,
+        "features": status.features,
+        "limits": list(_limits(status)),
         "size": human_size(status.bytes),
     }
     print_facts(facts)

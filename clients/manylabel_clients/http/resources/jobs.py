@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from manylabel_clients.http import responses
 from manylabel_clients.http.errors import Conflict, ManyLabelError
 from manylabel_clients.http.resources.resource import (
     AsyncResource,
@@ -21,7 +20,7 @@ from manylabel_clients.http.resources.resource import (
     path_of,
     with_query,
 )
-from manylabel_clients.http.responses import LogLine, Trainer
+from manylabel_clients.http.responses import LogLine, Trainer, _JobStatus
 from manylabel_clients.http.transport.exchange import Exchange, Pause, Request, read, send
 from manylabel_clients.http.transport.json_body import encode
 from manylabel_clients.http.transport.sse import EventStream
@@ -48,7 +47,7 @@ class JobEvent:
     """Fields of the server's documentation."""
 
 
-class JobStatus(responses.JobStatus):
+class JobStatus(_JobStatus):
     """Status of a job."""
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Generator of docs/command.md from the command: `python -m manylabel_clients.command.reference FILE`."""
+"""Generator of docs/command.md from the command: `python -m docs._site.command_reference FILE`."""
 
 import inspect
 import re
