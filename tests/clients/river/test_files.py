@@ -237,8 +237,8 @@ def csr_arrays() -> dict[str, np.ndarray]:
     [
         ({"Y": np.int8([[0, 1]])}, "X has 2 rows, Y has 1"),
         ({"Y": np.int8([[0, 1], [2, 0]])}, "row 1: Y must be 0 or 1"),
-        ({"X_data": np.float32([1, 2, np.nan])}, "row 1: X is not finite"),
-        ({"X_data": np.float32([1, 2])}, "the arrays of X do not fit one another"),
+        ({"X_data": np.float32([1, 2, np.nan])}, "row 1: X must be finite"),
+        ({"X_data": np.float32([1, 2])}, "the arrays of X are inconsistent"),
         ({"X_indices": np.int32([0, 3, 1])}, "row 0: X_indices must be 0 to 2"),
         ({"X_indices": np.int32([0, -1, 1])}, "row 0: X_indices must be 0 to 2"),
         ({"X_indices": np.int32([2, 2, 1])}, "row 0: X_indices has a column twice"),

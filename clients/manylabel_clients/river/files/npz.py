@@ -2,21 +2,13 @@
 
 from collections.abc import Iterator
 from os import PathLike
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from manylabel_clients.river.files.stream import FileFormatError, FileStream, LabelledRow, naming
-from manylabel_core.datasets import BadDataset
-from manylabel_core.datasets.formats.npz import WEIGHT, checked_weights
+from manylabel_clients.river.files.stream import NO_LIMITS, FileFormatError, FileStream, LabelledRow, naming
+from manylabel_core.datasets.dataset import View
+from manylabel_core.datasets.formats.npz import Reading
 from manylabel_core.datasets.formats.npz_arrays import Archive, read_names
-
-MAX_NAMES_BYTES = 2**30
-"""Maximum bytes of the array of names, which is read as a whole."""
-MAX_WEIGHTS_BYTES = 2**30
-"""Maximum bytes of the weights, which are read as a whole, too."""
 
 
 class NpzFile(FileStream):
@@ -28,8 +20,7 @@ class NpzFile(FileStream):
     which `examples` returns and iteration omits. Other arrays are ignored. Rows omit features that are NaN in a dense
     ``X``, and features that CSR does not store.
 
-    Nothing is unpickled: arrays of objects are rejected. Rows are read during iteration; only a dense array in Fortran
-    order is read as a whole.
+    Nothing is unpickled: arrays of objects are rejected. The arrays are read as a whole at each iteration.
 
     Raises
     ------
@@ -56,7 +47,6 @@ class NpzFile(FileStream):
         super().__init__(path)
         with naming(self.path), self.path.open("rb") as file, Archive(file) as archive:
             self.sparse = "X" not in archive
-            self._sparse_labels = "Y" not in archive
             n_samples, n_features = archive.shape("X", ("data", "indices", "indptr", "shape"))
             n_rows, n_labels = archive.shape("Y", ("indices", "indptr", "shape"))
             if n_samples != n_rows:
@@ -68,80 +58,23 @@ class NpzFile(FileStream):
     def examples(self) -> Iterator[LabelledRow]:
         """Iterate over (x, y), and (x, y, weight) if the file has weights."""
         with naming(self.path), self.path.open("rb") as file, Archive(file) as archive:
-            features = _csr_rows(archive, "X", True) if self.sparse else _dense_rows(archive, "X")
-            labels = _csr_rows(archive, "Y", False) if self._sparse_labels else _dense_rows(archive, "Y")
-            weights = _weights(archive, self.n_samples)
-            for row, (x, y) in enumerate(zip(features, labels, strict=True)):
-                example = self._x(row, *x), self._y(row, *y)
-                yield example if weights is None else (*example, float(weights[row]))
+            reading = Reading(archive, NO_LIMITS, np.float64)
+            X, Y = reading.matrix("X", reading.one_view()), reading.labels()
+            weights = reading.weights(self.n_samples)
+        for row in range(self.n_samples):
+            y = dict.fromkeys(self.labels, False)
+            y.update((self.labels[label], True) for label in Y.indices[Y.indptr[row] : Y.indptr[row + 1]])
+            example = self._x(X, row), y
+            yield example if weights is None else (*example, float(weights[row]))
 
-    def _x(self, row: int, columns: NDArray[Any] | None, values: NDArray[Any]) -> dict[str, float]:
-        if not (np.isfinite(values) | (columns is None and np.isnan(values))).all():
-            raise FileFormatError(self.path, "X is not finite", row=row)
-        if columns is None:
-            return {name: value for name, value in zip(self._features, values.tolist(), strict=True) if value == value}
-        _check_columns(self.path, "X", columns, self.n_features, row)
-        return {self._features[column]: value for column, value in zip(columns, values.tolist(), strict=True)}
-
-    def _y(self, row: int, columns: NDArray[Any] | None, values: NDArray[Any]) -> dict[str, bool]:
-        if columns is None:
-            if not np.isin(values, (0, 1)).all():
-                raise FileFormatError(self.path, "Y must be 0 or 1", row=row)
-            return dict(zip(self.labels, values.astype(bool).tolist(), strict=True))
-        _check_columns(self.path, "Y", columns, len(self.labels), row)
-        y = dict.fromkeys(self.labels, False)
-        y.update((self.labels[column], True) for column in columns)
-        return y
-
-
-def _check_columns(path: Path, name: str, columns: NDArray[Any], width: int, row: int) -> None:
-    if len(columns) == 0:
-        return
-    if columns.min() < 0 or columns.max() >= width:
-        raise FileFormatError(path, f"{name}_indices must be 0 to {width - 1}", row=row)
-    if len(np.unique(columns)) != len(columns):
-        raise FileFormatError(path, f"{name}_indices has a column twice", row=row)
+    def _x(self, X: View, row: int) -> dict[str, float]:
+        if isinstance(X, np.ndarray):
+            values = zip(self._features, X[row].tolist(), strict=True)
+            return {name: value for name, value in values if value == value}
+        stored = slice(X.indptr[row], X.indptr[row + 1])
+        return {self._features[at]: value for at, value in zip(X.indices[stored], X.data[stored].tolist(), strict=True)}
 
 
 def _names(archive: Archive, name: str, count: int, what: str) -> tuple[str, ...]:
-    names = read_names(archive, name, count, what, MAX_NAMES_BYTES)
+    names = read_names(archive, name, count, what, NO_LIMITS.bytes)
     return tuple(map(str, range(count))) if names is None else names
-
-
-def _weights(archive: Archive, n_rows: int) -> NDArray[np.float64] | None:
-    """Return the weights of all rows; None if the file has none."""
-    if WEIGHT not in archive:
-        return None
-    with archive.open(WEIGHT, 1) as array:
-        return checked_weights(array.whole(MAX_WEIGHTS_BYTES), n_rows)
-
-
-def _dense_rows(archive: Archive, name: str) -> Iterator[tuple[None, NDArray[Any]]]:
-    with archive.open(name, 2) as array:
-        n_rows, width = array.shape
-        if array.by_columns:  # the first row ends at the end of the array
-            whole = array.read(n_rows * width).reshape(n_rows, width, order="F")
-            yield from ((None, row) for row in whole)
-            return
-        for _ in range(n_rows):
-            yield None, array.read(width)
-
-
-def _csr_rows(archive: Archive, name: str, with_values: bool) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    n_rows, _ = archive.shape(name, ("indptr",))
-    with (
-        archive.open(f"{name}_indptr", 1) as indptr,
-        archive.open(f"{name}_indices", 1) as indices,
-        archive.open(f"{name}_{'data' if with_values else 'indices'}", 1) as data,
-    ):
-        if indptr.shape != (n_rows + 1,) or data.shape != indices.shape:
-            raise BadDataset(f"the arrays of {name} do not fit one another")
-        start = int(indptr.read(1)[0])
-        if start != 0:
-            raise BadDataset(f"{name}_indptr must start with 0, not {start}")
-        for row in range(n_rows):
-            end = int(indptr.read(1)[0])
-            if not start <= end <= indices.shape[0]:
-                raise BadDataset(f"{name}_indptr goes from {start} to {end}", row=row)
-            yield indices.read(end - start), data.read(end - start)
-            start = end
