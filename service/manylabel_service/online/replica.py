@@ -35,7 +35,7 @@ from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, ModelLifecycle
-from manylabel_service.hosting.kernels import GATE
+from manylabel_service.hosting.kernels import GATE, when_loaded
 from manylabel_service.hosting.predictions import MadePredictions, Prediction, PredictResult
 from manylabel_service.hosting.signature import EXAMPLE, Signature
 from manylabel_service.idempotency import IdempotencyKey
@@ -312,6 +312,7 @@ class Replica(HostedModel):
         """True if the model's predictions can have probabilities."""
         return self.model.learner.calibrate
 
+    @when_loaded
     async def predict(
         self,
         xs: Sequence[Features],
@@ -432,6 +433,7 @@ class Replica(HostedModel):
         self.model.labelled.check(ids, current, self.model.labels.lookup)
         return await self.prediction_store.get(ids)
 
+    @when_loaded
     async def uncertainties(self, xs: Sequence[Features]) -> list[float]:
         """Return the uncertainty of each example, 0 to 1; NaN for examples that do not fit the model."""
 
@@ -454,6 +456,7 @@ class Replica(HostedModel):
         if self.follow is not None:
             raise ModelFollows(self.name)
 
+    @when_loaded
     async def update(
         self,
         examples: Sequence[Example],
@@ -518,6 +521,7 @@ class Replica(HostedModel):
         answer = self._answer(result)
         return answer._replace(refused=refused) if refused else answer
 
+    @when_loaded
     async def rollback(self, to: str | int, key: IdempotencyKey | None = None) -> UpdateResult:
         """Return to an earlier state, here and on every other replica, at the same log entry.
 
@@ -556,6 +560,7 @@ class Replica(HostedModel):
         await self.snapshotter.archiver.put_state(model.position, model.updates, data)
         return model.position
 
+    @when_loaded
     async def change(self, entry: Control) -> UpdateResult:
         """Change the model by a control entry other than a rollback, on this and every other replica.
 
@@ -686,6 +691,7 @@ class Replica(HostedModel):
         """Return a reader of the log, including its trimmed part."""
         return HistoryReader(self.record, self._store)
 
+    @when_loaded
     async def state_at(self, at: str | int) -> OnlineModel:
         """Return the state after the entry at a position, or after the last entry up to a time. Raises
         PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError or ModelGone.
@@ -714,6 +720,7 @@ class Replica(HostedModel):
         self.check_serving()
         return await self.history().find_all(positions)
 
+    @when_loaded
     async def verify(self) -> Verified:
         """Compare the stored states and the current state with the replayed history.
 

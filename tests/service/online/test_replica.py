@@ -429,7 +429,7 @@ class TestSnapshots:
         async with hosting(snapshot_every_updates=1) as registry:
             replica, other = await registry.create(spec()), await registry.create(spec("other"))
 
-            def no_memory(form: int) -> bytes:
+            def no_memory() -> bytes:
                 raise MemoryError
 
             monkeypatch.setattr(replica.model, "to_buffer", no_memory)

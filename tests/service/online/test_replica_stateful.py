@@ -380,9 +380,14 @@ class ReplicaMachine(RuleBasedStateMachine):
         return self.registries[place % self.n_places]
 
     async def ask(self, place: int, name: str, request: Callable[[Replica], Awaitable[R]]) -> R:
-        """Ask as the interface does: a replica may not have noticed that its model was replaced."""
-        registry = self.registry(place)
-        return await registry.ask(await registry.get(name), request)
+        """Ask as a client does: a replica may not have noticed that its model was replaced."""
+        while True:
+            try:
+                async with self.registry(place).use(name) as model:
+                    return await request(model)  # type: ignore[arg-type]
+            except NotReady as error:
+                if "replaced meanwhile" not in error.detail:
+                    raise
 
     async def settled(self) -> None:
         """Wait until no replica has anything to do."""
@@ -676,7 +681,6 @@ class ReplicaMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, place=PLACES, new=BATCHES)
     def evict(self, name: str, place: int, new: Learnt) -> None:
-        """A request that has it in hand is passed on to the one loaded in its place."""
         if (known := self.known.get(name)) is None:
             return
         registry = self.registry(place)
@@ -684,7 +688,7 @@ class ReplicaMachine(RuleBasedStateMachine):
 
         self.run(eventually_async(lambda: registry._eviction._take_out(replica, "test")))
         assert replica not in registry.resident()
-        self.learnt(known, self.run(registry.ask(replica, updating(new))), updating(new), new)
+        self.learnt(known, self.run(self.ask(place, name, updating(new))), updating(new), new)
         self.check(known, place)
 
     @rule(place=PLACES)

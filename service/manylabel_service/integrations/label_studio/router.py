@@ -118,26 +118,28 @@ def _connect(connections: Connections, replica: Replica, sent: schemas.SetupRequ
 async def label_studio_predict(request: Request, context: ContextOf, name: str) -> Response:
     """Returns one prediction per task. A task that is not a record, or does not fit the model, has no choices and the
     score 0."""
-    replica, sent = await _sent(request, context, name, schemas.PredictTasksRequest)
-    config = await to_config(sent.label_config, ("label_config",))
-    check_numbers(len(sent.tasks), len(sent.tasks) * len(config.labels), context)
-    access_of(request).charge(len(sent.tasks))
-    reader = TaskReader(replica, config, context.settings.max_features)
-    started, results, pace = time.perf_counter(), list[bytes](), Pace()
-    known = config.among(replica.model.labels)
-    for begin in range(0, len(sent.tasks), TASKS_AT_ONCE):
-        xs = []
-        for task in sent.tasks[begin : begin + TASKS_AT_ONCE]:
-            xs.append(_features(replica, reader, task))
-            await pace.rest()
-        predictions = await _predict(context, replica, xs)
-        version = _versions(replica)[-1]
-        for prediction in predictions:
-            results.append(pydantic_core.to_json(shown(known, prediction, version)))
-            await pace.rest()
-    _log_skipped(_connections(request), replica, reader)
-    context.telemetry.predicted(name, len(results), time.perf_counter() - started)
-    return RawJSONResponse(b'{"results":[' + b",".join(results) + b"]}")
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        sent = await _body(request, context, schemas.PredictTasksRequest)
+        config = await to_config(sent.label_config, ("label_config",))
+        check_numbers(len(sent.tasks), len(sent.tasks) * len(config.labels), context)
+        access_of(request).charge(len(sent.tasks))
+        reader = TaskReader(replica, config, context.settings.max_features)
+        started, results, pace = time.perf_counter(), list[bytes](), Pace()
+        known = config.among(replica.model.labels)
+        for begin in range(0, len(sent.tasks), TASKS_AT_ONCE):
+            xs = []
+            for task in sent.tasks[begin : begin + TASKS_AT_ONCE]:
+                xs.append(_features(replica, reader, task))
+                await pace.rest()
+            predictions = await _predict(replica, xs)
+            version = _versions(replica)[-1]
+            for prediction in predictions:
+                results.append(pydantic_core.to_json(shown(known, prediction, version)))
+                await pace.rest()
+        _log_skipped(_connections(request), replica, reader)
+        context.telemetry.predicted(name, len(results), time.perf_counter() - started)
+        return RawJSONResponse(b'{"results":[' + b",".join(results) + b"]}")
 
 
 @router.endpoint(
@@ -152,20 +154,21 @@ async def label_studio_webhook(request: Request, context: ContextOf, name: str) 
     """Learns each annotation once, and again with its new labels after an edit. START_TRAINING reads the annotations of
     the project from Label Studio and learns the missing ones, because Label Studio does not repeat messages; it
     responds with 422 if the setting `label_studio_urls` is empty. Other messages change nothing."""
-    replica = online(await context.registry.get(name))
-    with counting_refusals(context, name):
-        sent = await _body(request, context, schemas.WebhookRequest)
-        learner = _Learner(context, _connections(request), replica, access_of(request), sent.project or {})
-        if sent.action in _LEARNT:
-            pace = Pace()
-            for annotation, task in _pairs(sent):
-                await learner.learn(annotation, task)
-                await pace.rest()
-        elif sent.action == "START_TRAINING":
-            await learner.reconcile()
-    return schemas.WebhookResponse(
-        learnt=learner.learnt, known=learner.known, refused=learner.refused, model_version=_versions(replica)[-1]
-    )
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        with counting_refusals(context, name):
+            sent = await _body(request, context, schemas.WebhookRequest)
+            learner = _Learner(context, _connections(request), replica, access_of(request), sent.project or {})
+            if sent.action in _LEARNT:
+                pace = Pace()
+                for annotation, task in _pairs(sent):
+                    await learner.learn(annotation, task)
+                    await pace.rest()
+            elif sent.action == "START_TRAINING":
+                await learner.reconcile()
+        return schemas.WebhookResponse(
+            learnt=learner.learnt, known=learner.known, refused=learner.refused, model_version=_versions(replica)[-1]
+        )
 
 
 @router.endpoint(
@@ -229,9 +232,9 @@ def _features(replica: Replica, reader: TaskReader, task: schemas.Task) -> Featu
     return x if replica.model.features.fits(x) else None
 
 
-async def _predict(context: Context, replica: Replica, xs: Sequence[Features | None]) -> Iterator[Prediction | None]:
+async def _predict(replica: Replica, xs: Sequence[Features | None]) -> Iterator[Prediction | None]:
     fitting = [x for x in xs if x is not None]
-    predicted = iter((await context.registry.ask(replica, lambda replica: replica.predict(fitting))).predictions)
+    predicted = iter((await replica.predict(fitting)).predictions)
     return (None if x is None else next(predicted) for x in xs)
 
 
@@ -296,9 +299,7 @@ class _Learner:
 
     async def _update(self, example: Example, key: IdempotencyKey) -> UpdateResult:
         deadline = time.monotonic() + self.context.settings.max_queue_wait_seconds
-        return await self.context.registry.ask(
-            self.replica, lambda replica: replica.update([example], key=key, deadline=deadline)
-        )
+        return await self.replica.update([example], key=key, deadline=deadline)
 
     async def reconcile(self) -> None:
         """Learn missing annotations of the project for up to RECONCILING_SECONDS; raises the errors of `learn`.
