@@ -394,7 +394,7 @@ class ReplicaMachine(RuleBasedStateMachine):
 
         def idle() -> bool:
             replicas = [replica for registry in self.registries for replica in registry.resident()]
-            return not any(replica.snapshotter.busy or replica._applier.waited_for for replica in replicas)
+            return not any(replica.snapshotter.busy or replica.waited_for for replica in replicas)
 
         await eventually_async(idle)
 
@@ -627,7 +627,7 @@ class ReplicaMachine(RuleBasedStateMachine):
                 assert learnt_bytes(model) == plain_bytes(known.kind, learnt)
             assert known.seen.setdefault(snapshot.position, data) == data
             if n < SETTINGS.snapshot_retention_count:
-                while self.run(replica._applier._replayer.read_on(model)):
+                while self.run(replica._replayer.read_on(model)):
                     pass
                 assert model.to_bytes() == replica.model.to_bytes()
         return replica, listed
