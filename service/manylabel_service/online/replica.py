@@ -336,6 +336,7 @@ class Replica(Applier):
         decisions: Sequence[Decision | None] | None = None,
         stream: StreamPart | None = None,
         refuse_each: bool = False,
+        check: Callable[[Sequence[int], float], None] | None = None,
         deadline: float = math.inf,
     ) -> UpdateResult:
         """Learn the examples in order, all or none; return once they are in the log and learnt.
@@ -353,6 +354,8 @@ class Replica(Applier):
         stream : position of the examples in a stream; lines learnt before are skipped.
         refuse_each : whether to reject invalid examples separately and learn the others; the response then has the
         errors.
+        check : raises an error if the response would be too large, from the number of labels of each prediction and the
+        mean bytes of their names; not called for a repeated request.
         deadline : time.monotonic() at which the update is rejected if earlier updates are not done; None: no time
         limit.
 
@@ -368,6 +371,8 @@ class Replica(Applier):
             self._check_probabilities()
         if (earlier := await self.replayed(key)) is not None:
             return earlier
+        if check is not None:
+            check(self.answer_sizes(examples), self._mean_label_bytes(examples))
         ids = None if prediction_ids is None else tuple(prediction_ids)
         update = Update(
             tuple(examples),
@@ -465,17 +470,13 @@ class Replica(Applier):
             new.update(labels.unknown(y.names))
         return sizes
 
-    def mean_label_bytes(self, examples: Iterable[Example]) -> float:
+    def _mean_label_bytes(self, examples: Iterable[Example]) -> float:
         """Return the mean bytes of the names of the labels, including the new ones of examples."""
         labels, new = self.model.labels, set[str]()
         for _, y, *_ in examples:
             new.update(labels.unknown(y.names))
         total = labels.mean_bytes * len(labels) + sum(map(len, new))
         return total / max(1, len(labels) + len(new))
-
-    def has_seen(self, key: IdempotencyKey) -> bool:
-        """Return whether an update with this key is in progress or remembered."""
-        return key.key in self._keys or key.key in self.model.keys
 
     async def replayed(self, key: IdempotencyKey | None) -> UpdateResult | None:
         """Return the result of an earlier request with this key; None if this is the first request. Raises NotReady,

@@ -18,7 +18,7 @@ from manylabel_service.api.translation import model_access
 from manylabel_service.api.translation.batches import Items, take_count, take_flag, take_selection, to_items
 from manylabel_service.api.translation.from_json import max_fields_of, read_position, to_example, to_features, to_inputs
 from manylabel_service.api.translation.model_access import counting_refusals, online, signature_of
-from manylabel_service.api.translation.to_json import check_bytes, check_size, posted, receipt, response_json
+from manylabel_service.api.translation.to_json import check_predictions, check_size, posted, receipt, response_json
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.bodies import JSON, REPLAYED, idempotency_key, read_body
 from manylabel_service.api.web.large_json import read_value
@@ -207,10 +207,6 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
         probabilities = want_predictions and take_flag(document, "probabilities")
         items = await to_items(document, convert, batch, settings.limits.max_batch_examples)
         del document
-    if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets the same response
-        sizes = replica.answer_sizes(items.values)
-        check_size(items, sum(sizes), probabilities, context)
-        check_bytes(items, sizes, replica.mean_label_bytes(items.values), probabilities, context)
     access_of(request).charge(len(items.values))
     try:
         updated = await replica.update(
@@ -218,6 +214,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
             key=key,
             want_predictions=want_predictions,
             want_probabilities=probabilities,
+            check=partial(check_predictions, context, probabilities) if want_predictions and items.batch else None,
             deadline=deadline,
         )
     except InvalidExample as error:
