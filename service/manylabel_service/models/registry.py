@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any
 
 import structlog
 
@@ -27,7 +28,7 @@ from manylabel_service.errors import (
     StorageUnavailable,
     check_limit,
 )
-from manylabel_service.hosting.hosted_model import HostedModel, ModelEvicted, ModelLifecycle
+from manylabel_service.hosting.hosted_model import HostedModel, ModelLifecycle
 from manylabel_service.hosting.kernels import BASE, GATE, Kernels, NotCompiled
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
@@ -59,9 +60,6 @@ from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import VersionStore
 
 log = structlog.get_logger()
-
-T = TypeVar("T")
-H = TypeVar("H", bound=HostedModel)
 
 _ACTION = "delete it, or repair the store"
 
@@ -303,35 +301,18 @@ class Registry:
             await replica.catch_up(self._settings.limits.load_timeout_seconds)
         return replica
 
-    async def ask(self, model: H, request: Callable[[H], Awaitable[T]]) -> T:
-        """Return the result of a call on a model; if the model was evicted or deleted meanwhile, retry once by its
-        name.
+    def use(self, name: str) -> "Lease":
+        """Return a lease of a model, which is not evicted while it is used: ``async with registry.use(name) as model``.
 
-        A call waits for functions that are being loaded, but not for those that are being compiled.
-
-        Raises
-        ------
-        NotReady
-            The name now belongs to a model of another kind. All errors of `get` are raised too.
+        The block raises the errors of `get`, and NotReady if the model was replaced meanwhile.
         """
-        deleted = False
-        while True:
-            try:
-                return await request(model)
-            except NotCompiled as error:
-                await GATE.wait(error.tiers, on_disk=True)
-                continue
-            except ModelEvicted:
-                pass
-            except ModelGone:
-                if deleted:
-                    raise
-                deleted = True
-                await model.sync()  # this process may not have noticed the deletion yet
-            other = await self.get(model.name)
-            if type(other) is not type(model):
-                raise NotReady(f"model {model.name!r} has been replaced by one of another kind")
-            model = other
+        return Lease(self, name)
+
+    async def check_gone(self, model: HostedModel) -> None:
+        """Raise ModelNotFound if a model that is gone was deleted, NotReady if another one has its name."""
+        await model.sync()  # this process may not have noticed the deletion yet
+        await self.get(model.name)
+        raise NotReady(f"model {model.name!r} was replaced meanwhile")
 
     def poll(self, name: str) -> None:
         """Read the new log entries of a model, including those of this process."""
@@ -612,6 +593,28 @@ class Registry:
             del self._replicas[name]
             self._restarts.forget(name)
             log.info("model_deleted_elsewhere", model=name)
+
+
+class Lease:
+    """Use of a model by one request, see `Registry.use`."""
+
+    __slots__ = ("_model", "_name", "_registry")
+
+    def __init__(self, registry: Registry, name: str) -> None:
+        self._registry = registry
+        self._name = name
+
+    async def __aenter__(self) -> HostedModel:
+        model = self._model = await self._registry.get(self._name)
+        model.users += 1
+        return model
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._model.users -= 1
+        if isinstance(error, ModelGone):
+            await self._registry.check_gone(self._model)
 
 
 def _short_of_memory(name: str) -> NotReady:

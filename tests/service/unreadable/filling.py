@@ -29,8 +29,8 @@ from manylabel_service.jobs.job_store import gathered_key
 from manylabel_service.jobs.queue_limit import KIND as CLAIMS
 from manylabel_service.jobs.queue_limit import NAME, Claims
 from manylabel_service.models import membership
-from manylabel_service.models.membership import IN_USE, Member, VersionsInUse
 from manylabel_service.models.membership import KIND as MEMBERS
+from manylabel_service.models.membership import Member
 from manylabel_service.online.history.catalogue import KIND as HISTORY
 from manylabel_service.online.history.catalogue import Catalogue
 from manylabel_service.online.history.lineage import KIND as LINEAGES
@@ -167,7 +167,6 @@ def fill(place: Place) -> Filled:
         RestoreMark: (RESTORE, RESTORE),
         SnapshotTable: (SNAPSHOTS, incarnations["m"]),
         VersionCatalogue: (VERSIONS, incarnations["t"]),
-        VersionsInUse: (IN_USE, IN_USE),
         Webhook: (DEFINITIONS, webhook.json()["id"]),
     }
     ids = job.json()["id"], webhook.json()["id"], receipt

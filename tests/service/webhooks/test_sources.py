@@ -129,7 +129,7 @@ class OneAtATime:
 async def test_no_event_is_missed_while_the_model_is_learning(lone_fleet: Any) -> None:
     """Polls in the middle of a group of entries find each label once; so do readers that begin there."""
     registry, replica = await hosted(lone_fleet)
-    replica._applier._replayer._slice = OneAtATime()  # type: ignore[assignment]
+    replica._replayer._slice = OneAtATime()  # type: ignore[assignment]
     readers, done = [Reader(lone_fleet, registry)], False
 
     async def poll() -> None:

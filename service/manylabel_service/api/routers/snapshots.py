@@ -27,8 +27,8 @@ router = Router("snapshots", errors=["model_not_found", "model_is_trained"])
 @router.endpoint("GET /v1/models/{name}/snapshots", "List snapshots", "read", schemas.SnapshotList)
 async def list_snapshots(context: ContextOf, name: str) -> schemas.SnapshotList:
     """Lists the snapshots of the model, newest first. Newer snapshots replace older ones."""
-    replica = online(await context.registry.get(name))
-    records = await context.registry.ask(replica, lambda replica: replica.snapshot_reader.list())
+    async with context.registry.use(name) as model:
+        records = await online(model).snapshot_reader.list()
     return schemas.SnapshotList(snapshots=list(map(_described, records)))
 
 
@@ -42,10 +42,10 @@ async def list_snapshots(context: ContextOf, name: str) -> schemas.SnapshotList:
 )
 async def take_snapshot(response: Response, context: ContextOf, name: str) -> schemas.Snapshot:
     """Takes a snapshot of the current state, which newer ones replace. The header Location has its address."""
-    replica = online(await context.registry.get(name))
-    record = await context.registry.ask(replica, lambda replica: replica.take_snapshot())
-    response.headers["Location"] = f"/v1/models/{name}/snapshots/{record.position}"
-    return _described(record)
+    async with context.registry.use(name) as model:
+        record = await online(model).take_snapshot()
+        response.headers["Location"] = f"/v1/models/{name}/snapshots/{record.position}"
+        return _described(record)
 
 
 @router.endpoint(
@@ -60,13 +60,14 @@ async def take_snapshot(response: Response, context: ContextOf, name: str) -> sc
 async def download_snapshot(context: ContextOf, name: str, position: str) -> Response:
     """Downloads a snapshot. The file contains the whole model: `PUT /v1/models/{name}` creates
     a model from it, here or on another server."""
-    replica = online(await context.registry.get(name))
-    with ExitStack() as stack:
-        stack.enter_context(context.downloads.take())
-        file = await scratch_file(context.datasets, stack)
-        with full_disk():
-            await context.registry.ask(replica, lambda replica: replica.snapshot_reader.copy(position, file))
-        return Download(file, context.settings.limits.idle_timeout_seconds, stack.pop_all())
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        with ExitStack() as stack:
+            stack.enter_context(context.downloads.take())
+            file = await scratch_file(context.datasets, stack)
+            with full_disk():
+                await replica.snapshot_reader.copy(position, file)
+            return Download(file, context.settings.limits.idle_timeout_seconds, stack.pop_all())
 
 
 @router.endpoint(
@@ -82,12 +83,13 @@ async def download_snapshot(context: ContextOf, name: str, position: str) -> Res
 async def rollback(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Returns the model to a snapshot, or to any position or time of its history, at one position in its log, on every
     server: it forgets everything learnt since, including metrics. Later updates continue from that state."""
-    replica = online(await context.registry.get(name), NoRollback)
-    wanted, raw = await read_model(request, schemas.RollbackRequest)
-    key, to = idempotency_key(request, "rollback", raw), _target_of(wanted)
-    async with context.examining:
-        updated = await context.registry.ask(replica, lambda replica: replica.rollback(to, key=key))
-    return {**receipt_of_change(updated, request, response), "rolled_back_to": updated.rolled_back_to}
+    async with context.registry.use(name) as model:
+        replica = online(model, NoRollback)
+        wanted, raw = await read_model(request, schemas.RollbackRequest)
+        key, to = idempotency_key(request, "rollback", raw), _target_of(wanted)
+        async with context.examining:
+            updated = await replica.rollback(to, key=key)
+        return {**receipt_of_change(updated, request, response), "rolled_back_to": updated.rolled_back_to}
 
 
 def _target_of(wanted: schemas.RollbackRequest) -> str | int:

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import ForgetRunning, PredictionNotFound
+from manylabel_service.errors import ForgetRunning, NotReady, PredictionNotFound
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models import successions
@@ -359,8 +360,10 @@ async def test_updates_during_forgetting_are_in_the_new_state(fleet: Any) -> Non
         nonlocal sent
         while not stop.is_set():
             example = named(None, f"l{sent % 3}", a=sent % 4, c=2)
-            await registry.ask(await registry.get("m"), lambda replica, one=example: replica.update([one]))
-            sent += 1
+            with suppress(NotReady):  # the model was replaced meanwhile
+                async with registry.use("m") as model:
+                    await model.update([example])
+                sent += 1
 
     tasks = [asyncio.create_task(load()) for _ in range(4)]
     await eventually_async(lambda: sent > 20)

@@ -109,7 +109,7 @@ async def test_a_model_that_replays_differently_is_not_served(fleet: Any, old: R
     assert [line["code"] for line in told(logs, "model_withheld")] == ["replay_mismatch"]
     with pytest.raises(ReplayMismatch, match="another release must serve 1 of the models"):
         new.check_compatible()
-    for use in (new.ask(await new.get("m"), lambda m: m.predict([fleet.example(0).x])), learn(fleet, new, 0, 5)):
+    for use in ((await new.get("m")).predict([fleet.example(0).x]), learn(fleet, new, 0, 5)):
         with pytest.raises(NotReady) as refused:
             await use
         assert refused.value.code == "replay_mismatch"
