@@ -483,7 +483,7 @@ class Registry:
             await CatalogueStore(record, self._store).delete_all()
             await self.successions.delete(name)
             if not record.damaged and is_trained(record.spec):
-                await VersionStore(record, self._store).delete_all()
+                await VersionStore(record, self._store).files.delete_all()
         for replica in {hosted, self._replicas.get(name)}:
             if replica is not None and replica.record == record:
                 if self._replicas.get(name) is replica:

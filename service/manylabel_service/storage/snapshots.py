@@ -23,6 +23,7 @@ from manylabel_service.errors import (
     StorageFull,
     StorageUnavailable,
 )
+from manylabel_service.storage.blob_collection import BlobCollection, delete_orphans
 from manylabel_service.storage.blob_pieces import pieces_of
 from manylabel_service.storage.collection import Collection, StoredModel, intact
 from manylabel_service.storage.gate import Gate, gated
@@ -38,7 +39,6 @@ from manylabel_service.storage.protocol import (
     SnapshotMeta,
     position_key,
 )
-from manylabel_service.storage.publishing import is_old
 
 KIND = "snapshots"
 """Kind of the documents, which are named by the incarnation."""
@@ -85,7 +85,7 @@ class Snapshots:
     def __init__(self, gate: Gate, logs: Logs, documents: Documents, blobs: Blobs) -> None:
         self.gate = gate
         self._logs = logs
-        self._tables = Collection(documents, KIND, SnapshotTable)
+        self._documents = documents
         self._blobs = blobs
         self._sizes: dict[str, int] = {}
         """Bytes of blobs that no readable table names, by key."""
@@ -117,8 +117,9 @@ class Snapshots:
             found = table.find(position)
             return table.having(id, _with(new, *found[1].reasons) if found else new)
 
-        key = _key(record.incarnation, id, new)
-        await self._tables.get(str(record.incarnation))  # a blob is of no use to a table that cannot be changed
+        files = self._files(record)
+        key = files.key(_key(id, new))
+        await files.read()  # a blob is of no use to a table that cannot be changed
         await self._blobs.put(key, pieces_of(data))
         try:
             await self._verify(record, key)
@@ -159,7 +160,7 @@ class Snapshots:
         while found is not None and found[0] != tried:
             tried, data = found[0], bytearray()
             try:
-                async with aclosing(self._blobs.read(_key(record.incarnation, *found))) as pieces:
+                async with aclosing(self._blobs.read(self._files(record).key(_key(*found)))) as pieces:
                     async for piece in pieces:
                         data += piece
                 return memoryview(data)
@@ -180,7 +181,7 @@ class Snapshots:
         while found is not None and found[0] != tried:
             (tried, snapshot), n_known = found, n_sent
             try:
-                async with aclosing(self._blobs.read(_key(record.incarnation, *found))) as pieces:
+                async with aclosing(self._blobs.read(self._files(record).key(_key(*found)))) as pieces:
                     async for piece in pieces:
                         rest, n_known = piece[n_known:], max(0, n_known - len(piece))
                         if rest:
@@ -198,7 +199,7 @@ class Snapshots:
     @gated
     async def total_bytes(self) -> int:
         """Return the bytes of all listed snapshots of all models and staged successors."""
-        tables = intact(await self._tables.all())
+        tables = intact(await Collection(self._documents, KIND, SnapshotTable).all())
         return sum(each.size_bytes for table in tables.values() for each in table.snapshots.values() if each.listed)
 
     @gated
@@ -230,24 +231,25 @@ class Snapshots:
     ) -> SnapshotTable:
         """Change the table and return it; delete the blobs that the table no longer names. Raises ModelGone,
         DocumentNewer or DocumentDamaged."""
-        before = SnapshotTable(model=record.name)
-
-        def changed(found: SnapshotTable | None) -> SnapshotTable | None:
-            nonlocal before
-            before = found or SnapshotTable(model=record.name)
-            after = change(before)
-            return None if after == before else after.at(before.revision)
-
         await self._logs.check(record)
-        after = await self._tables.change(str(record.incarnation), changed, urgent=urgent) or before
-        for id in before.snapshots.keys() - after.snapshots.keys():
-            await self._blobs.delete(_key(record.incarnation, id, before.snapshots[id]))
+        after = await self._files(record).change(change, urgent=urgent)
         try:
             await self._logs.check(record)
         except ModelGone:
             await self.forget(record.incarnation)
             raise
         return after
+
+    def _files(self, record: ModelMeta) -> BlobCollection[SnapshotTable]:
+        return BlobCollection(
+            self._documents,
+            self._blobs,
+            KIND,
+            str(record.incarnation),
+            SnapshotTable,
+            lambda table: {_key(*item) for item in table.snapshots.items()},
+            lambda: SnapshotTable(model=record.name),
+        )
 
     async def _find(self, record: ModelMeta, position: str) -> tuple[str, SnapshotMeta] | None:
         position = _normal(position)
@@ -256,7 +258,7 @@ class Snapshots:
 
     async def _table(self, record: ModelMeta) -> SnapshotTable:
         try:
-            return await self._tables.get(str(record.incarnation)) or SnapshotTable(model=record.name)
+            return await self._files(record).read()
         except DocumentDamaged as error:
             action = "its blobs are listed instead; no snapshot is stored or deleted"
             log.error("snapshots_damaged", model=record.name, error=str(error), action=action)
@@ -281,9 +283,7 @@ class Snapshots:
 
     async def forget(self, incarnation: int) -> None:
         """Remove the snapshots of a model that has been deleted."""
-        await self._tables.delete(str(incarnation))
-        for key in await self._blobs.keys(f"{BLOBS}{incarnation}/"):
-            await self._blobs.delete(key)
+        await self._files(ModelMeta("", incarnation, b"")).delete_all()
 
     async def collect_garbage(self, models: Iterable[ModelMeta], before_ms: int | None = None) -> None:
         """Delete the snapshots of deleted models, and old blobs that no document names.
@@ -295,19 +295,17 @@ class Snapshots:
         before_ms : int, optional
             Unix time in milliseconds; no running process stored a blob before this time.
         """
-        keys, tables = await self._blobs.keys(BLOBS), await self._tables.all()
+        keys = await self._blobs.keys(BLOBS)
+        tables = await Collection(self._documents, KIND, SnapshotTable).all()
         alive = {str(record.incarnation) for record in models}
         readable = intact(tables)
         for name, table in readable.items():
             if name not in alive and name.isdecimal():
                 await self._forget_deleted(ModelMeta(table.model, int(name), b""))
-        for key in keys:
-            name, id = key.split("/")[1], key.rpartition("/")[2]
-            if not name.isdecimal() or (name in tables and name not in readable):
-                continue  # a later release may use other names; the blobs of an unreadable table are unknown
-            named = readable[name].snapshots if name in readable else {}
-            if id not in named and is_old(id, before_ms):
-                await self._blobs.delete(key)
+        unreadable = tables.keys() - readable.keys()  # its blobs are unknown; a later release may use other names
+        known = [key for key in keys if (name := key.split("/")[1]).isdecimal() and name not in unreadable]
+        named = {f"{BLOBS}{name}/{_key(*item)}" for name, table in readable.items() for item in table.snapshots.items()}
+        await delete_orphans(self._blobs, known, named, before_ms)
 
     async def _forget_deleted(self, record: ModelMeta) -> None:
         try:
@@ -322,8 +320,8 @@ def _with(snapshot: SnapshotMeta, *reasons: Reason) -> SnapshotMeta:
     return replace(snapshot, reasons=tuple(sorted({*snapshot.reasons, *reasons})))
 
 
-def _key(incarnation: int, id: str, snapshot: SnapshotMeta) -> str:
-    return f"{BLOBS}{incarnation}/{snapshot.position}/{id}"
+def _key(id: str, snapshot: SnapshotMeta) -> str:
+    return f"{snapshot.position}/{id}"
 
 
 def _normal(position: str) -> str:
