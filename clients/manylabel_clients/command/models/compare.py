@@ -13,12 +13,12 @@ from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.inputs import chunks
 from manylabel_clients.command.options import AsJson, BatchSize, remote
-from manylabel_clients.command.output.measures import TITLES, number
+from manylabel_clients.command.output.measures import number
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.models import Model
-from manylabel_clients.http.responses import MetricsHistory, Prediction
+from manylabel_clients.http.responses import TITLES, MetricsHistory, Prediction
 from manylabel_extras import require
 
 if TYPE_CHECKING:
