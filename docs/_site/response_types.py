@@ -87,7 +87,7 @@ def module() -> str:
     names = {schema: name for name, _, of in found for schema in of}
     known: dict[str, list[str]] = {}
     parts = [HEAD]
-    public = [name for name, *_ in found if not name.startswith("_")]
+    public = sorted(name for name, *_ in found if not name.startswith("_"))
     parts.append(f"__all__ = {json.dumps(public)}\n\n")
     for constant, place in ENUMERATIONS.items():
         schema, _, field = place.partition(".")
