@@ -70,8 +70,8 @@ def test_jobs_and_trainers_are_listed() -> None:
     assert (running.has_ended, done.has_ended, done.result.version) == (False, True, 2)
     training(fake).jobs()
     assert [request.path for request in fake.requests] == ["/v1/jobs?state=running&limit=5", "/v1/jobs"]
-    described = dict.fromkeys(("params", "search", "rbf_search"), {})
-    described |= {"name": "m3l", "title": "M3L", "needs": "rows", "weights": True}
+    described = {"name": "m3l", "title": "M3L", "needs": "rows", "weights": True, "params": {}, "search": {}}
+    described["rbf_search"] = {}
     (one,) = training(FakeServer(ok({"trainers": [described]}))).trainers()
     assert one.title == "M3L"
 
