@@ -8,7 +8,9 @@ from pathlib import Path
 
 from docs._site.description import Schema, description
 
-from manylabel_core.datasets.reading import EXTENSIONS
+from manylabel_core.batch.catalogue import TRAINERS
+from manylabel_core.datasets.reading import EXTENSIONS, FORMATS
+from manylabel_core.metrics.measures import MEASURES
 
 HEAD = '''\
 """Response types of the HTTP API, and its enumerations. Made by `make response-types`: do not edit."""
@@ -36,11 +38,16 @@ TYPES = """
 """
 """Name(base)=schemas of each type; without schemas, its own name. A type has the fields of all its schemas."""
 
-ENUMERATIONS = {
-    "SCOPES": ("KeyStatus", "scopes"),
-    "EVENTS": ("WebhookDetail", "events"),
-}
+ENUMERATIONS = {"SCOPES": "KeyStatus.scopes", "EVENTS": "WebhookDetail.events", "ALGORITHMS": "ModelRequest.algorithm"}
 """Schema and field whose values a constant lists."""
+
+TABLES = {
+    "TRAINERS": list(TRAINERS),
+    "FORMATS": list(FORMATS),
+    "EXTENSIONS": dict(EXTENSIONS),
+    "TITLES": {name: measure.title for name, measure in MEASURES.items()},
+}
+"""Tables of core that the client needs without it."""
 
 LEFT_OUT = {
     *("Metrics.position", "Metrics.updates"),  # the metrics in a status have none
@@ -80,12 +87,13 @@ def module() -> str:
     names = {schema: name for name, _, of in found for schema in of}
     known: dict[str, list[str]] = {}
     parts = [HEAD]
-    public = [name for name, *_ in found if not name.startswith("_")]
+    public = sorted(name for name, *_ in found if not name.startswith("_"))
     parts.append(f"__all__ = {json.dumps(public)}\n\n")
-    for constant, (schema, name) in ENUMERATIONS.items():
-        values = schemas[schema]["properties"][name]["items"]["enum"]
-        parts.append(f"{constant} = ({json.dumps(values)[1:-1]})\n")
-    parts.append(f"FORMATS = {json.dumps(dict(EXTENSIONS))}\n")
+    for constant, place in ENUMERATIONS.items():
+        schema, _, field = place.partition(".")
+        listed = schemas[schema]["properties"][field]
+        parts.append(f"{constant} = {json.dumps(listed.get('items', listed)['enum'])}\n")
+    parts += [f"{constant} = {json.dumps(table)}\n" for constant, table in TABLES.items()]
     for name, base, of in found:
         lines = [*_fields(name, [schemas[one] for one in of], names), *filter(None, [ADDED.get(name)])]
         known[name] = known.get(base or "", []) + lines

@@ -8,9 +8,13 @@ from typing import Any, Literal
 
 __all__ = ["Alarms", "ApiKey", "BaselineColumns", "BaselineMeasures", "BySeen", "Calibration", "DatasetInfo", "Drift", "Explanation", "FeaturePart", "FieldOfModel", "FieldOfTrained", "ForgetReceipt", "GroupMeasures", "JobError", "JobProgress", "JobResult", "LabelMeasures", "LabelPage", "LabelStatus", "Learning", "LogLine", "MeasureColumns", "Measures", "Metrics", "MetricsHistory", "ModelDetail", "ModelStatus", "ModelSummary", "NewApiKey", "NewWebhook", "PastAlarms", "Prediction", "Promoted", "RateLimits", "Reliability", "ReliabilityBin", "Replica", "Replicas", "RolledBack", "Snapshot", "TrainedStatus", "TrainedSummary", "Trainer", "UnlabelledPage", "UnlabelledPrediction", "Updated", "Verification", "Version", "Webhook", "WebhookDelivery", "WindowColumns", "WindowMeasures"]
 
-SCOPES = ("predict", "learn", "read", "train", "export", "admin")
-EVENTS = ("drift", "label", "job", "promoted", "review")
-FORMATS = {".arff": "arff", ".csv": "csv", ".jsonl": "ndjson", ".libsvm": "libsvm", ".ndjson": "ndjson", ".npz": "npz", ".svm": "libsvm", ".svmlight": "libsvm", ".tsv": "tsv"}
+SCOPES = ["predict", "learn", "read", "train", "export", "admin"]
+EVENTS = ["drift", "label", "job", "promoted", "review"]
+ALGORITHMS = ["falt", "salt", "kernel_falt", "kernel_salt", "passive_aggressive", "kernel_passive_aggressive"]
+TRAINERS = ["m3l", "mlrl", "ssmlrl", "prml", "prbr", "lsa_mml"]
+FORMATS = ["libsvm", "arff", "npz", "ndjson", "csv", "tsv"]
+EXTENSIONS = {".arff": "arff", ".csv": "csv", ".jsonl": "ndjson", ".libsvm": "libsvm", ".ndjson": "ndjson", ".npz": "npz", ".svm": "libsvm", ".svmlight": "libsvm", ".tsv": "tsv"}
+TITLES = {"micro_f1": "micro-F1", "macro_f1": "macro-F1", "f1": "F1", "example_f1": "example F1", "precision": "precision", "recall": "recall", "subset_accuracy": "subset accuracy", "hamming_loss": "Hamming loss", "average_precision": "average precision", "ranking_loss": "ranking loss", "one_error": "one-error", "coverage": "coverage", "macro_auc": "macro-AUC", "precision_at_1": "P@1", "precision_at_5": "P@5", "precision_at_10": "P@10", "precision_at_100": "P@100", "f1_at_1": "F1@1", "f1_at_5": "F1@5", "f1_at_10": "F1@10", "f1_at_100": "F1@100", "ndcg_at_1": "NDCG@1", "ndcg_at_5": "NDCG@5", "ndcg_at_10": "NDCG@10", "ndcg_at_100": "NDCG@100"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarms:

@@ -21,9 +21,9 @@ from manylabel_clients.command.options import AsJson, Yes, confirm, remote
 from manylabel_clients.command.output.models import text_facts
 from manylabel_clients.command.output.reports import print_report
 from manylabel_clients.command.output.tables import listing, print_facts
-from manylabel_clients.command.output.text import human_size, print_json
+from manylabel_clients.command.output.text import alternatives, human_size, print_json
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.responses import DatasetInfo
+from manylabel_clients.http.responses import FORMATS, DatasetInfo
 from manylabel_clients.http.transport.upload import ReportBytes, format_of
 from manylabel_clients.progress import ProgressBar
 
@@ -77,7 +77,7 @@ def add(
     name: DatasetName,
     file: Annotated[Path, Argument(metavar="FILE", exists=True, dir_okay=False, help="Labelled examples.")],
     format: Annotated[
-        str | None, Option(help="libsvm, arff, npz, ndjson, csv or tsv. Default: by the ending of the file's name.")
+        str | None, Option(help=f"{alternatives(FORMATS)}. Default: by the ending of the file's name.")
     ] = None,
     labels: TrainingLabels = None,
     table: RowOptions = PLAIN,

@@ -59,8 +59,7 @@ class ServerCalls(Resource):
         Parameters
         ----------
         algorithm : str
-            ``falt``, ``salt``, ``kernel_falt``, ``kernel_salt``, ``passive_aggressive`` or
-            ``kernel_passive_aggressive``.
+            Name of the learner, such as ``falt`` or ``kernel_salt``; docs/learners.md has all.
         features : sequence of str, or int, optional
             Names or number of the features; others are rejected. Default: features are added when they first appear.
         labels : sequence of str or mapping, optional
