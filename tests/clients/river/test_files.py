@@ -264,14 +264,12 @@ def test_npz_stored_by_columns(tmp_path: Path) -> None:
     assert list(NpzFile(tmp_path / "columns.npz")) == rows
 
 
-@pytest.mark.parametrize("form", ["svm", "arff", "npz", "csv", "jsonl.gz"])
+@pytest.mark.parametrize("form", ["svm", "arff", "csv", "jsonl.gz"])
 def test_rows_are_read_lazily(tmp_path: Path, form: str) -> None:
     path, n_samples = tmp_path / f"a.{form}", 40_000 if form == "csv" else 5_000  # of a table, 256 rows are in memory
     data = [([float(i), 1.5, 2.5, 0, 7.5], [True, False, i % 2 == 0]) for i in range(n_samples)]
     options = {"csv": {"tags": "tags", "separator": " "}, "jsonl.gz": {"tags": "tags"}}.get(form, {})
-    if form == "npz":
-        write_npz(path, data, is_sparse=False)
-    elif form == "arff":
+    if form == "arff":
         write_arff(path, data, is_sparse=True)
     elif form == "svm":
         write_libsvm(path, data, 1)
