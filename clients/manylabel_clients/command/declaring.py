@@ -30,7 +30,7 @@ class _Declared:
     ----------
     *names : names of an option, such as ``--url``; default: the name of the parameter.
     callback : validates and returns a value.
-    **attributes : other attributes of click; of its ranges, ``min`` and ``max``, and of its paths, ``exists`` and others.
+    **attributes : other attributes of click; of ranges, ``min`` and ``max``; of paths, ``exists`` and others.
     """
 
     def __init__(self, *names: str, callback: Callable[[Any], Any] | None = None, **attributes: Any) -> None:

@@ -1,14 +1,12 @@
 """The catalogue of trainers says what the estimators are."""
 
 import inspect
-import re
 from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.core.batch.support import LEARNERS
-from tests.support.sentences import is_description
 
 from manylabel_core import batch, metrics, priors
 from manylabel_core.batch.catalogue import TRAINERS, arguments
@@ -51,19 +49,6 @@ def test_weights_are_accepted_as_declared(trainer):
     given = {"a": X, "b": X} if trainer.views else X
     with nullcontext() if trainer.weights else pytest.raises(ValueError, match="sample_weight must be None"):
         learner.fit(given, Y, sample_weight=np.full(20, 2.0))
-
-
-@pytest.mark.parametrize("trainer", TRAINERS.values(), ids=lambda trainer: trainer.name)
-def test_every_parameter_has_its_description(trainer):
-    """Docstrings include the parameters that several learners share."""
-    learner = trainer.estimator_class()
-    for text in (learner.__doc__, learner.fit.__doc__):
-        assert "%(" not in text
-    for parameter in trainer.parameters:
-        assert is_description(parameter.description), parameter.name
-    told = inspect.getdoc(learner)
-    for name in inspect.signature(learner).parameters:
-        assert re.search(rf"^[\w, ]*\b{name}\b[\w, ]* ?(:|\n    See)", told, re.MULTILINE), name
 
 
 def at_the_bounds(kind):
