@@ -46,7 +46,7 @@ def each_step(*steps: str, on_both: tuple[str, ...]) -> pytest.MarkDecorator:
 async def snapshot_bytes(replica: Replica, position: str) -> bytes:
     """A snapshot as it is stored."""
     file = io.BytesIO()
-    await replica.snapshot_reader.copy(position, file)
+    await replica.files.snapshots.copy(position, file)
     return file.getvalue()
 
 

@@ -44,7 +44,6 @@ from manylabel_service.online.fields import ModelFields
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.host import Host
 from manylabel_service.online.prediction_store import PredictionStore, StoredPrediction
-from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.trained import read_spec
@@ -59,8 +58,8 @@ from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.state.tiers import tiers_of_examples
 from manylabel_service.online.updates.admission import Admission, Admitted
 from manylabel_service.online.updates.applier import Applier
+from manylabel_service.online.updates.files import ModelFiles, Verified
 from manylabel_service.online.updates.in_flight_keys import InFlightKeys
-from manylabel_service.online.updates.past_states import PastStates, Verified
 from manylabel_service.online.updates.update_queue import UpdateQueue
 from manylabel_service.slices import Pace, SliceSize, in_thread
 from manylabel_service.storage import (
@@ -86,7 +85,7 @@ class Replica(HostedModel):
     ----------
     follow : log of another model that this model follows; None if it has a separate log.
     queue : updates from admission to response.
-    snapshot_reader : reader of the stored snapshots.
+    files : stored parts of the model.
     prediction_store : stored predictions that wait for their labels.
     """
 
@@ -106,14 +105,13 @@ class Replica(HostedModel):
         self._in_use = host.in_use
         self._store = store
         self.snapshotter = Snapshotter(record, store, settings, host.snapshot_room, self.queue.wake, host.in_use)
-        self.snapshot_reader = SnapshotReader(record, store)
+        self.files = ModelFiles(record, store, spec=self.spec)
         self._applier = Applier(
             record,
             OnlineModel(self.spec),
             self.durability,
             host,
             self.queue,
-            self.snapshot_reader,
             self.snapshotter,
             self.handle_error,
             self._on_caught_up,
@@ -552,7 +550,7 @@ class Replica(HostedModel):
         """Protect a state for as long as the log needs it; return its position. Raises like `rollback`."""
         if isinstance(at, str):
             try:
-                return await self.snapshot_reader.pin(at)
+                return await self.files.snapshots.pin(at)
             except SnapshotNotFound:
                 if not re.fullmatch(POSITION, at):
                     raise
@@ -690,7 +688,7 @@ class Replica(HostedModel):
 
     def history(self) -> HistoryReader:
         """Return a reader of the log, including its trimmed part."""
-        return HistoryReader(self.record, self._store)
+        return self.files.history()
 
     async def state_at(self, at: str | int) -> OnlineModel:
         """Return the state after the entry at a position, or after the last entry up to a time. Raises
@@ -705,12 +703,9 @@ class Replica(HostedModel):
             position = await self.history().find(at)
             if self.follow is not None:
                 position = min(position, self.position, key=position_key)
-            return await self._past_states().at(position)
+            return await self.files.state_at(position)
         except (LogTrimmed, LogLost) as error:
             raise NotReady(f"the history of model {self.record.name!r} is being trimmed: {error}") from error
-
-    def _past_states(self) -> PastStates:
-        return PastStates(self.record, self._store, spec=self.spec)
 
     async def find_entries(self, positions: Iterable[str]) -> list[str]:
         """Return positions of the history in the syntax of the log.
@@ -726,7 +721,7 @@ class Replica(HostedModel):
         Raises BeforeHistory, HistoryDamaged, NotReady, LimitExceeded, StorageError or ModelGone.
         """
         await self.take_snapshot()
-        return await self._past_states().verify(self._in_use.versions.format)
+        return await self.files.verify(self._in_use.versions.format)
 
     async def read_log(
         self, after: str | int | None, to: str | int | None, limit: int, limit_bytes: int

@@ -28,7 +28,7 @@ router = Router("snapshots", errors=["model_not_found", "model_is_trained"])
 async def list_snapshots(context: ContextOf, name: str) -> schemas.SnapshotList:
     """Lists the snapshots of the model, newest first. Newer snapshots replace older ones."""
     replica = online(await context.registry.get(name))
-    records = await context.registry.ask(replica, lambda replica: replica.snapshot_reader.list())
+    records = await context.registry.ask(replica, lambda replica: replica.files.snapshots.list())
     return schemas.SnapshotList(snapshots=list(map(_described, records)))
 
 
@@ -65,7 +65,7 @@ async def download_snapshot(context: ContextOf, name: str, position: str) -> Res
         stack.enter_context(context.downloads.take())
         file = await scratch_file(context.datasets, stack)
         with full_disk():
-            await context.registry.ask(replica, lambda replica: replica.snapshot_reader.copy(position, file))
+            await context.registry.ask(replica, lambda replica: replica.files.snapshots.copy(position, file))
         return Download(file, context.settings.limits.idle_timeout_seconds, stack.pop_all())
 
 

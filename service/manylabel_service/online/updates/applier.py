@@ -32,18 +32,16 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.kernels import GATE, NotCompiled
 from manylabel_service.hosting.position_waiters import PositionWaiters
-from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.host import Host
 from manylabel_service.online.prediction_store import SEALED_POLL_SECONDS, SEALED_SECONDS
-from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.state.apply import COPIED_BYTES, ApplyResult, LogEntry
 from manylabel_service.online.state.dry_run import SizeDelta, grown_columns
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.events import events_of
-from manylabel_service.online.updates.past_states import PastStates
-from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost, payload_bytes
+from manylabel_service.online.updates.files import ModelFiles
+from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, TargetLost, payload_bytes
 from manylabel_service.online.updates.replay_verifier import ReplayVerifier
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
 from manylabel_service.storage import Durability, Entry, ModelMeta, SnapshotMeta
@@ -71,7 +69,7 @@ class Applier:
     record, model, durability : metadata and initial state of the model.
     host : components that the models of a process share.
     queue : updates to append.
-    snapshot_reader, snapshotter : reader and snapshotter of the model.
+    snapshotter : snapshotter of the model.
     on_error : handles an error, and returns the error for pending requests.
     on_caught_up : callback when a follower has reached the end of its part of the log.
 
@@ -89,7 +87,6 @@ class Applier:
         durability: Durability,
         host: Host,
         queue: UpdateQueue,
-        snapshot_reader: SnapshotReader,
         snapshotter: Snapshotter,
         on_error: Callable[[Exception], ServiceError],
         on_caught_up: Callable[[], None],
@@ -101,16 +98,15 @@ class Applier:
         self._store = store = host.store
         self._queue = queue
         self._snapshotter = snapshotter
-        self._past_states = PastStates(record, store, snapshot_reader, host.pace, model.spec)
-        self._history = HistoryReader(record, store)
-        read, target = self._history.read, self._past_states.target
-        self._replayer = LogReplayer(record, model.spec, store, snapshot_reader, read, target, host.pace)
+        self._files = files = ModelFiles(record, store, host.pace, model.spec)
+        self._history = files.history()
+        self._replayer = files.replayer(self._history)
         self._follows = follow_of(record.spec) is not None
         self._behind = False
         self._on_caught_up = on_caught_up
         self._max_bytes = host.settings.max_model_bytes
         self.learning = self._replayer.learning
-        self._agreement = ReplayVerifier(record, model.spec, store, snapshot_reader, self._replayer)
+        self._agreement = ReplayVerifier(record, model.spec, store, files.snapshots, self._replayer)
         self._on_error = on_error
         self._task: asyncio.Task[None] | None = None
         self._state = ApplierStatus.FOLLOWING
@@ -127,7 +123,7 @@ class Applier:
         A follower is only restored to its newest snapshot, and catches up from there once it is started.
         """
         if self._follows:
-            self.model, snapshot, *_ = await self._replayer.stored(self._past_states.beginning)
+            self.model, snapshot, *_ = await self._replayer.stored(self._files.beginning)
             self._snapshotter.resume(snapshot, 0, 0)
             self.poll()
             return
