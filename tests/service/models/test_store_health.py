@@ -84,7 +84,7 @@ class TestStoreGone:
         await replica.update([lone_fleet.example(0)])
         target = await replica.take_snapshot()
         await replica.update([lone_fleet.example(1)])
-        load, failures = replica.snapshot_reader.load, list[str]()
+        load, failures = replica.files.snapshots.load, list[str]()
 
         async def failing(position: str) -> Any:
             if replica.busy and not failures:
@@ -92,7 +92,7 @@ class TestStoreGone:
                 raise StorageUnavailable("the network is down", heals=True)
             return await load(position)
 
-        monkeypatch.setattr(replica.snapshot_reader, "load", failing)
+        monkeypatch.setattr(replica.files.snapshots, "load", failing)
         with pytest.raises(StorageUnavailable):
             await replica.rollback(target.position)
         assert failures

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.fleet import Fleet, each_step, hanging_after, linear_and_kernel
+from tests.service.fleet import Fleet, each_step, linear_and_kernel
 from tests.service.online.history import test_history as histories
 from tests.service.online.history.test_history import SMALL, entries_of, lived, started
 from tests.service.stores import tell_redis
+from tests.support.crashes import hanging_after, killed_after
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service import ulid
@@ -295,10 +296,8 @@ async def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(any_fleet: Any
     expected = never_seen(replica.spec, entries)[entries[-1].position].to_bytes()
     store = any_fleet.store(registry)
     owners = {"replace": store.models, "erased": store, "purge": CatalogueStore}
-    with hanging_after(owners.get(step, Rewriter), "delete_all" if step == "purge" else step) as reached:
+    async with killed_after(any_fleet, registry, owners.get(step, Rewriter), "delete_all" if step == "purge" else step):
         receipt = await registry.forgetter.begin(replica, REFS, None)
-        await reached.wait()
-    await any_fleet.kill(registry)
     again = await any_fleet.start(**SMALL)
     receipt = await ended(again, receipt.id)
     switched = step in ("replace", "purge", "erased")
