@@ -305,9 +305,10 @@ class Prequential:
         first: int,
         last: int,
     ) -> int:
-        counts = self._counts, self._totals, self._sums, self._ring, tuple(self._codes), self._seen
-        own = *counts, self._bins, self._groups, self._label_bins
-        return int(_prequential.advance(scores, *targets, n_known, probabilities, first, last, self._window, *own))
+        own = self._counts, self._totals, self._sums, self._ring, tuple(self._codes), self._seen
+        own_bins = self._bins, self._groups, self._label_bins
+        where = first, last, self._window
+        return int(_prequential.advance(scores, targets, n_known, probabilities, *where, (*own, *own_bins)))
 
     def _take_point(self) -> None:
         """Record the metrics in the history if a point is due."""
