@@ -74,7 +74,8 @@ class Applier(HostedModel):
     follow : log of another model that this model follows; None if it has a separate log.
     model : the state; replaced by a restore.
     queue : updates from admission to response.
-    snapshotter, snapshot_reader : writer and reader of the stored snapshots.
+    snapshotter : writer of the snapshots.
+    files : stored parts of the model.
     learning : lock of the replayer, see `LogReplayer`.
     """
 
@@ -90,9 +91,9 @@ class Applier(HostedModel):
         self.queue = UpdateQueue(record.name, settings)
         self._store = store
         self.snapshotter = Snapshotter(record, store, settings, host.snapshot_room, self.queue.wake)
-        self.files = ModelFiles(record, store, host.pace, self.spec)
+        self.files = ModelFiles(record, store, spec=self.spec)
         self._history = self.files.history()
-        self._replayer = self.files.replayer(self._history)
+        self._replayer = ModelFiles(record, store, host.pace, self.spec).replayer(self._history)
         self.learning = self._replayer.learning
         self._verifier = ReplayVerifier(record, self.spec, store, self.files.snapshots, self._replayer)
         self._task: asyncio.Task[None] | None = None
