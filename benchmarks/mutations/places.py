@@ -126,8 +126,8 @@ PLACES = (
     ),
     Place(
         f"{SERVICE}/storage/snapshots.py",
-        "found is None or found[1].pinned or found[1].kept",
-        "found is None or found[1].kept",
+        "table.having(id, after) if after.reasons else table.without(id)",
+        "table.without(id)",
         STORAGE,
     ),
     Place(
@@ -181,8 +181,8 @@ PLACES = (
     ),
     Place(
         f"{SERVICE}/online/history/archiver.py",
-        "if not self._is_due(entries, found):\n                return min(found.through, through, key=position_key)",
-        "if not self._is_due(entries, found):\n                return through",
+        "if not await self._is_due(entries, found):\n                return min(found.through, through, key=position_key)",
+        "if not await self._is_due(entries, found):\n                return through",
         "tests/service/online/history",
     ),
     Place(
