@@ -181,8 +181,8 @@ PLACES = (
     ),
     Place(
         f"{SERVICE}/online/history/archiver.py",
-        "if not await self._is_due(entries, found):\n                return min(found.through, through, key=position_key)",
-        "if not await self._is_due(entries, found):\n                return through",
+        "self._is_due(entries, found):\n                return min(found.through, through, key=position_key)",
+        "self._is_due(entries, found):\n                return through",
         "tests/service/online/history",
     ),
     Place(
