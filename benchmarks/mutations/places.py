@@ -243,8 +243,8 @@ PLACES = (
     ),
     Place(
         f"{SERVICE}/datasets/upload_slots.py",
-        "one.give_way and one.moved_at <= before and one is not besides",
-        "one.give_way and one.moved_at <= before",
+        "one.release and one.moved_at <= before and one is not besides",
+        "one.release and one.moved_at <= before",
         "tests/service/datasets/test_upload_slots.py",
     ),
 )
