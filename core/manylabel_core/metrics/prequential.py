@@ -439,7 +439,7 @@ class Prequential:
             self._counts, self._seen = counts, _moved(self._seen, counts.shape[2])
 
     def _start_bins(self) -> None:
-        """Make room for the bins of labels, if there is none."""
+        """Allocate the bins of labels, unless they exist."""
         if not len(self._label_bins):
             often = np.flatnonzero(relevant_of(self._counts[:, _prequential.ALL]) >= _prequential.LEAST_RELEVANT)
             self._seen[often, _prequential.ROW] = np.arange(1, 1 + len(often))
