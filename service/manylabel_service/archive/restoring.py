@@ -367,6 +367,7 @@ class _Restoring:
                 await store.models.discard(successor)
                 raise
             await files.catalogue.delete_all()
+            await store.snapshots.forget(record.incarnation)
             if not settings.history_bytes:
                 await CatalogueStore(successor, store).delete_all()
             await store.erased()
@@ -466,7 +467,7 @@ class _Restoring:
                 assert data is not None
                 await self._store.snapshots.put(record, place, data, foreign=True, reasons=("history",))
         catalogue = Catalogue(begin=archived.begin, segments=tuple(segments), moved_to=at if at != position else None)
-        await history.put(await history.read(), catalogue)
+        await history.change(lambda _: catalogue)
 
 
 async def _put_segment(history: CatalogueStore, after: str, entries: Sequence[Entry]) -> Segment:

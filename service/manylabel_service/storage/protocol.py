@@ -130,7 +130,7 @@ NO_EXTENT = LogExtent(0, 0)
 
 
 Reason = Literal["recent", "pin", "history"]
-"""Why a snapshot is retained: it is one of the newest, a rollback in the log returns to it, or the history is replayed
+"""Reason to retain a snapshot: it is one of the newest, a rollback in the log returns to it, or the history is replayed
 from it."""
 
 

@@ -100,7 +100,7 @@ class PromotionWriter(SuccessorWriter):
         catalogue = self._found.beginning_at(self._begin)
         segments = [segment._replace(id=await self._copied(segment.id)) for segment in catalogue.segments]
         new = catalogue.model_copy(update={"segments": tuple(segments)})
-        await self._new_catalogue.put(await self._new_catalogue.read(), new)
+        await self._new_catalogue.change(lambda _: new)
         specs = [read_spec(record.spec) for _, record in self._successions(START)]
         shared = self._store, self._room
         self._copies = (

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from manylabel_service.errors import ServiceError
-from manylabel_service.online.history.archiver import is_far
+from manylabel_service.online.history.archiver import STATE_LOG_BYTES, is_far
 from manylabel_service.online.history.catalogue import Catalogue, Segment
 from manylabel_service.online.history.segment import decode as decode_segment
 from manylabel_service.online.history.segment import encode as encode_segment
@@ -152,7 +152,7 @@ class Rewriter(SuccessorWriter):
     async def _copy_early(self) -> None:
         """Copy the snapshots before the first forgotten example."""
         new = self._found.model_copy(update={"segments": (), "moved_to": None})
-        await self._new_catalogue.put(await self._new_catalogue.read(), new)
+        await self._new_catalogue.change(lambda _: new)
         for snapshot in await self._store.snapshots.all(self._record):
             if not self._is_later(snapshot.position):
                 data = await self._store.snapshots.get(self._record, snapshot.position)
@@ -166,12 +166,13 @@ class Rewriter(SuccessorWriter):
         catalogue = await self._new_catalogue.read()
         known = [each.extent for each in await self._store.snapshots.all(self.successor)] or [NO_EXTENT]
         last, log_bytes = known[0], known[-1].size_bytes
+        enough_bytes = min(STATE_LOG_BYTES, catalogue.size_bytes // 4)  # as for a history that may not grow
         for segment in catalogue.segments:
             log_bytes += segment.raw_bytes
             if not self._is_later(segment.through):
                 continue
             await self._new_files.advance(new, segment.through)
-            if is_far(extent := LogExtent(new.updates, log_bytes), last, new.nbytes):
+            if is_far(extent := LogExtent(new.updates, log_bytes), last, new.nbytes, enough_bytes):
                 await self.put_state(segment.through, new, log_bytes)
                 last = extent
         await self._new_files.advance(new, self._adopted)

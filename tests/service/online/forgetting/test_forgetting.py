@@ -21,7 +21,7 @@ from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import ForgetRunning, NotReady, PredictionNotFound
+from manylabel_service.errors import ForgetRunning, NotReady, PredictionNotFound, StorageUnavailable
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models import successions
@@ -457,6 +457,26 @@ async def test_no_file_keeps_a_trace_of_forgotten_examples(lone_fleet: Any, tmp_
     assert (await forgotten(registry)).examples == 4
     assert files_with_traces(tmp_path) == []
     assert await in_segments(registry, lone_fleet) == []
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_the_receipt_waits_for_the_deletion_of_the_old_snapshots(
+    lone_fleet: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = await lone_fleet.start(**SMALL)
+    await marked(registry, lone_fleet)
+    snapshots = lone_fleet.store(registry).snapshots
+    forget, failures = snapshots.forget, iter([StorageUnavailable("for the test", heals=True)])
+
+    async def failing(incarnation: int) -> None:
+        for error in failures:
+            raise error
+        await forget(incarnation)
+
+    monkeypatch.setattr(snapshots, "forget", failing)
+    assert (await forgotten(registry)).examples == 4
+    assert next(failures, None) is None
+    assert files_with_traces(tmp_path) == []
 
 
 @pytest.mark.usefixtures("short_segments")
