@@ -151,12 +151,12 @@ class SnapshotMeta:
 
     @property
     def pinned(self) -> bool:
-        """Whether a rollback in the log returns to the snapshot."""
+        """True if a rollback in the log returns to the snapshot."""
         return "pin" in self.reasons
 
     @property
     def listed(self) -> bool:
-        """Whether the snapshot is more than a state of the history."""
+        """True if the snapshot is more than a state of the history."""
         return self.pinned or "recent" in self.reasons
 
 
