@@ -547,7 +547,7 @@ def test_json_examples_have_weights(manylabel: Command, client: Client, name: st
 def test_replicas_are_listed(manylabel: Command, client: Client) -> None:
     (replica,) = client.replicas().replicas
     shown = manylabel("replicas").checked()
-    for fact in ("format 1, replay version 1", replica.id, "server", replica.build, "ready"):
+    for fact in ("the store has format 1", replica.id, "server", replica.build, "ready"):
         assert fact in shown.out
     told = json.loads(manylabel("replicas", "--json").out)
     assert [one["id"] for one in told["replicas"]] == [replica.id]

@@ -383,7 +383,7 @@ MARKER = random.Random(7).randbytes(32)
 
 @pytest.fixture
 def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archivers, "SEGMENT_BYTES", 500)
+    monkeypatch.setattr(archivers, "SEGMENT_BYTES", 450)
 
 
 async def marked(registry: Any, fleet: Any) -> None:

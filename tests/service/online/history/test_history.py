@@ -46,7 +46,7 @@ SMALL = {"snapshot_every_seconds": 1000.0, "snapshot_every_updates": 10_000, "sn
 
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archivers, "SEGMENT_BYTES", 500)
+    monkeypatch.setattr(archivers, "SEGMENT_BYTES", 450)
     monkeypatch.setattr(archivers, "STATE_EXAMPLES", 25)
     monkeypatch.setattr(archivers, "STATE_SHARE", 0)
     monkeypatch.setattr(archivers, "READ_ENTRIES", 7)
