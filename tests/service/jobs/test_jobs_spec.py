@@ -1,6 +1,5 @@
 """Specifications of jobs: valid fields, and the tasks of a search."""
 
-
 import pytest
 from pydantic import ValidationError
 from tests.service.jobs.conftest import SHORT, spec

@@ -84,7 +84,7 @@ class TestStoreGone:
         await replica.update([lone_fleet.example(0)])
         target = await replica.take_snapshot()
         await replica.update([lone_fleet.example(1)])
-        snapshots, failures = replica._applier._files.snapshots, list[str]()
+        snapshots, failures = replica._replayer._snapshot_reader, list[str]()
         load = snapshots.load
 
         async def failing(position: str) -> Any:
