@@ -295,7 +295,7 @@ async def test_a_real_server_is_assessed(new_redis: Callable[..., Any], ask_redi
         assert "primary" in await refusal(Address.parse(server.url))
 
 
-@pytest.mark.parametrize("number", ["", "one", "1.5", "-1"])
+@pytest.mark.parametrize("number", ["", "one", "1.5", "-1", "0"])
 async def test_a_damaged_format_number_is_refused_and_stays(
     redis_server: Any, ask_redis: Callable[..., bytes], number: str
 ) -> None:
