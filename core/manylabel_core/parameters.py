@@ -9,11 +9,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral, Real
+from types import MappingProxyType
 from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
@@ -204,17 +206,27 @@ def check_parameters(learner: Any) -> None:
 
 def describe_parameters(learner: type) -> str:
     """Return the section of a docstring on the parameters of a class."""
-    lines = []
+    lines = ["Parameters", "----------"]
     for each in parameters(learner):
         allowed = " or ".join(map(str, each.python))
-        lines.append(f"    {each.name} : {allowed}, default={each.default!r}".replace("'", '"'))
-        lines.append(textwrap.fill(each.description, 120, initial_indent=8 * " ", subsequent_indent=8 * " "))
-    return "Parameters\n    ----------\n" + "\n".join(lines)
+        lines.append(f"{each.name} : {allowed}, default={each.default!r}".replace("'", '"'))
+        lines.append(textwrap.fill(each.description, 116, initial_indent=4 * " ", subsequent_indent=4 * " "))
+    return "\n".join(lines)
+
+
+def documented(learner: Learner, shared: Mapping[str, str] = MappingProxyType({})) -> Learner:
+    """Replace lines of a class's docstring: `{parameters}` by the section on them, `{name}` by the text of that
+    name."""
+    if learner.__doc__ and "{" in learner.__doc__:  # Python -OO removes docstrings
+        texts = {"parameters": describe_parameters(learner), **shared}
+        inserted = re.compile(rf"^( *)\{{({'|'.join(texts)})\}}$", re.MULTILINE)
+        learner.__doc__ = inserted.sub(lambda found: textwrap.indent(texts[found[2]], found[1]), learner.__doc__)
+    return learner
 
 
 @dataclass_transform(eq_default=False, kw_only_default=True)
 def declared(learner: Learner) -> Learner:
-    """Make a class a dataclass of parameters; `{parameters}` in its docstring becomes the section on them."""
+    """Make a class a dataclass of parameters, and complete its docstring as `documented`."""
     dataclass(eq=False, repr=False, kw_only=True)(learner)
     for name, field in _fields(learner).items():
         if getattr(learner, name) is not field.default:
@@ -222,9 +234,7 @@ def declared(learner: Learner) -> Learner:
             # it.
             raise TypeError(f"{learner.__name__}.{name}: list the base that overrides it first")
     _take_positions(learner)
-    if learner.__doc__ and "{parameters}" in learner.__doc__:  # Python -OO removes docstrings
-        learner.__doc__ = learner.__doc__.replace("{parameters}", describe_parameters(learner))
-    return learner
+    return documented(learner)
 
 
 def _take_positions(learner: type) -> None:

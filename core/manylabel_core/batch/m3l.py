@@ -30,8 +30,8 @@ class M3L(M3LParameters, BatchLearner):
 
     Attributes
     ----------
-    %(model)s
-    %(decided)s
+    {model}
+    {decided}
     prior_eps_ : float
         Constant on the diagonal of the prior that makes it positive definite; 0 for a matrix.
     primal_objective_, dual_objective_ : float
@@ -39,8 +39,8 @@ class M3L(M3LParameters, BatchLearner):
     duality_gap_ : float
         (primal - dual) / primal: upper bound on the relative distance of the model from the optimum.
     n_iter_ : int
-    %(dual)s
-    %(columns)s
+    {dual}
+    {columns}
 
     References
     ----------

@@ -35,16 +35,16 @@ class MLRL(MLRLParameters, RelationshipLearner):
         Objective (6) after every half-step: for the weights of the covariance that a round tried, and, if they lower
         (6), for their best covariance. Weights that do not lower (6) are rejected, so `primal_objective_` is the
         minimum, not always the last value.
-    %(model)s
-    %(decided)s
+    {model}
+    {decided}
     primal_objective_, dual_objective_ : float
         (6) at the end, and a lower bound on its minimum over all variables, including Omega.
     duality_gap_ : float
         (primal - dual) / primal.
     n_iter_ : int
         Rounds.
-    %(dual)s
-    %(columns)s
+    {dual}
+    {columns}
 
     References
     ----------

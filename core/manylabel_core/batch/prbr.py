@@ -26,7 +26,7 @@ class PrBR(PrBRParameters, PrivilegedLearner):
     ----------
     coef_ : ndarray of shape (n_labels, n_features), float64
     intercept_ : ndarray of shape (n_labels,), float64
-    %(decided)s
+    {decided}
     correcting_coef_ : ndarray of shape (n_labels, n_labels + 1), float64
         w~ of each label, with the weight of the constant last; 0 for the label itself.
     primal_objective_, dual_objective_ : float
@@ -34,8 +34,8 @@ class PrBR(PrBRParameters, PrivilegedLearner):
         (primal - dual) / primal.
     n_iter_ : int
         Passes, including those before a resumption.
-    %(privileged_dual)s
-    %(columns)s
+    {privileged_dual}
+    {columns}
 
     References
     ----------

@@ -42,7 +42,7 @@ class PrML(PrMLParameters, PrivilegedLearner):
     ----------
     coef_ : ndarray of shape (n_labels, n_features), float64
     intercept_ : ndarray of shape (n_labels,), float64
-    %(decided)s
+    {decided}
     dictionary_ : ndarray of shape (rank, n_features), float64
         D.
     label_factors_ : ndarray of shape (rank, n_labels), float64
@@ -61,8 +61,8 @@ class PrML(PrMLParameters, PrivilegedLearner):
         Rounds that have begun.
     n_iter_ : int
         Passes of the solver over all rounds, including those before a resumption.
-    %(privileged_dual)s
-    %(columns)s
+    {privileged_dual}
+    {columns}
 
     References
     ----------

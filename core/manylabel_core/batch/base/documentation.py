@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from textwrap import indent
-from typing import TypeVar
+from functools import partial
 
-from manylabel_core.parameters import describe_parameters
+from manylabel_core import parameters
 
 SHARED = {
     "decided": """\
@@ -34,18 +32,7 @@ n_features_in_, feature_names_in_, label_names_ : int, ndarray, ndarray
 alpha_, beta_ : ndarrays of shape (n_samples, n_labels) and (n_label_sets, n_labels), float64
     Dual variables, with `warm_start`.""",
 }
-"""Descriptions by name, inserted for lines `%(name)s` of docstrings."""
+"""Descriptions by name, inserted for lines `{name}` of docstrings."""
 
-Learner = TypeVar("Learner", bound=type)
-
-
-def documented(learner: Learner) -> Learner:
-    """Put the parameters and the shared descriptions into the docstring of a class."""
-    if learner.__doc__ is not None:  # Python -OO removes docstrings
-        text = re.sub(r"^( *)%\((\w+)\)s$", _block, learner.__doc__, flags=re.MULTILINE)
-        learner.__doc__ = text.replace("{parameters}", describe_parameters(learner))
-    return learner
-
-
-def _block(found: re.Match[str]) -> str:
-    return indent(SHARED[found[2]], found[1])
+documented = partial(parameters.documented, shared=SHARED)
+"""Decorator that puts the parameters and the shared descriptions into the docstring of a class."""
