@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from manylabel_clients.export.portable import CannotExport, Portable
-from manylabel_clients.export.predictor import (
+from manylabel_core.records.number_fields import MAX_NUMBER_FIELDS, NumberFields, given_names
+from manylabel_core.records.tokeniser import emoji_pattern
+from manylabel_core.scaling._automatic import (
     AWAY,
     EARLY,
     FAR,
@@ -20,8 +22,6 @@ from manylabel_clients.export.predictor import (
     VARIES,
     WAITS,
 )
-from manylabel_core.records.number_fields import MAX_NUMBER_FIELDS, NumberFields, given_names
-from manylabel_core.records.tokeniser import emoji_pattern
 from manylabel_extras import require
 
 require(__name__, "onnx")

@@ -9,6 +9,7 @@ from manylabel_clients.export import predictor
 from manylabel_clients.export.portable import Portable
 from manylabel_core.records import bounds, encoder, number_fields, text, tokeniser
 from manylabel_core.rows import MAX_MAGNITUDE
+from manylabel_core.scaling import _automatic
 
 HEAD = '''"""The model {model} of ManyLabel: `scores(x)`, `predict(x)`, `probabilities(x)`. Needs Python 3.11 alone.
 
@@ -35,6 +36,12 @@ class tokeniser:
     words, is_emoji, VERSION = staticmethod(words), staticmethod(is_emoji), VERSION
 """
 
+_OF_SCALING = (
+    *("AWAY", "EARLY", "FAR", "FAR_IN_A_ROW", "FAR_OF_FEW", "FEW"),
+    *("LEAVES", "NEARBY", "NEAR_IN_A_ROW", "VARIES", "WAITS"),
+)
+"""Constants of the scaling, which the predictor imports."""
+
 
 def python_file(model: Portable) -> str:
     """Return the file."""
@@ -42,6 +49,7 @@ def python_file(model: Portable) -> str:
         HEAD.format(model=model["model"]),
         "import json\n",
         f"MAX_MAGNITUDE = {MAX_MAGNITUDE!r}\n",
+        *(f"{name} = {getattr(_automatic, name)!r}\n" for name in _OF_SCALING),
     ]
     parts += [_source(bounds), _source(tokeniser), _AS_MODULE]
     parts += map(_source, (text, encoder, number_fields, predictor))

@@ -8,12 +8,19 @@ from typing import Any
 from manylabel_core.records.encoder import RecordEncoder
 from manylabel_core.records.number_fields import NumberFields, given_names, numbers_of
 from manylabel_core.records.text import TextSettings
-
-EARLY, FEW = 10.0, 10
-FAR, FAR_OF_FEW = 10.0, 5.0
-VARIES = 1e-12
-AWAY, LEAVES, WAITS, FAR_IN_A_ROW = 5.0, 4.0, 3, 10
-NEARBY, NEAR_IN_A_ROW = 0.125, 20
+from manylabel_core.scaling._automatic import (
+    AWAY,
+    EARLY,
+    FAR,
+    FAR_IN_A_ROW,
+    FAR_OF_FEW,
+    FEW,
+    LEAVES,
+    NEAR_IN_A_ROW,
+    NEARBY,
+    VARIES,
+    WAITS,
+)
 
 
 class LinearPredictor:
