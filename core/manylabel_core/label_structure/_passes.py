@@ -64,11 +64,11 @@ def decide(scores, columns, ends, parents, exact):  # type: ignore[no-untyped-de
 
 
 @compiled
-def agree(likely, columns, ends, parents, exact):  # type: ignore[no-untyped-def]
+def agree(probabilities, columns, ends, parents, exact):  # type: ignore[no-untyped-def]
     """Make probabilities consistent, in place: raise parents to children, then share a parent's among units."""
     n_units = len(ends)
-    for i in range(len(likely)):
-        row = likely[i]
+    for i in range(len(probabilities)):
+        row = probabilities[i]
         for unit in range(n_units - 1, -1, -1):
             parent = parents[unit]
             if parent >= 0:

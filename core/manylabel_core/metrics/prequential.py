@@ -176,15 +176,15 @@ class Prequential:
             If the arrays are inconsistent. In that case, nothing has been measured.
         """
         scores = np.ascontiguousarray(scores)  # another memory layout would make numba recompile
-        likely = _NONE if probabilities is None else np.ascontiguousarray(probabilities)
-        _check(scores, targets, n_known, likely)
+        probabilities = _NONE if probabilities is None else np.ascontiguousarray(probabilities)
+        _check(scores, targets, n_known, probabilities)
         self._widen(scores.shape[1] - 1)
-        if len(likely):
+        if len(probabilities):
             self._start_bins()
         first, end = 0, len(scores)
         while first < end:
             last = min(end, first + self._history.until_next(self.given))
-            while (first := self._advance(scores, targets, n_known, likely, first, last)) < last:
+            while (first := self._advance(scores, targets, n_known, probabilities, first, last)) < last:
                 self._make_room()
             self._take_point()
 
@@ -215,8 +215,8 @@ class Prequential:
             As `update`. Nothing has been measured then.
         """
         scores = np.ascontiguousarray(scores)
-        likely = _NONE if probabilities is None else np.ascontiguousarray(probabilities)
-        _check(scores, targets, n_known, likely)
+        probabilities = _NONE if probabilities is None else np.ascontiguousarray(probabilities)
+        _check(scores, targets, n_known, probabilities)
         n_before = int(self._totals[_MODEL, _prequential.EXAMPLES])
         number = n_before + 1 if before is None else before.number
         weight = int(_prequential.units(targets.weights, 0)) if before is None else before.weight
@@ -229,9 +229,9 @@ class Prequential:
         joined = before.joined(part)
         for of in _SYSTEMS:
             self._amend(of, part, _judged(before, of)[0], _judged(joined, of)[0])
-        if len(likely):
+        if len(probabilities):
             self._start_bins()
-            own = likely[0], scores[0], part.labels, part.truth, int(n_known[0]), weight
+            own = probabilities[0], scores[0], part.labels, part.truth, int(n_known[0]), weight
             _prequential.add_to_bins(*own, self._seen, self._bins, self._label_bins)
         listed = slice(targets.indptr[0], targets.indptr[1])
         told = targets.indices[listed], targets.signs[listed]

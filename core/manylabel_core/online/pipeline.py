@@ -229,25 +229,27 @@ class Pipeline:
             as_weights(targets.weights, n_samples, "weights")
         if probabilities and self._calibration is None:
             raise ValueError(UNCALIBRATED)
-        likely = np.empty((n_samples, self.n_labels)) if probabilities else None
+        filled = np.empty((n_samples, self.n_labels)) if probabilities else None
         scores = np.empty((n_samples, 1 + self.n_labels), dtype=np.float64)
         known = (targets.indptr[1:] > targets.indptr[:-1]) | (targets.complete & (targets.n_labels > 0))
         all_known = bool(known.all())
         if all_known and (n_samples == 1 or n_samples <= self._rows_at_once):  # the common case: a single part
-            return Learnt(scores, likely, self._learn_part(rows, targets, scores, likely, vectors))
+            return Learnt(
+                scores, filled, self._learn_part(rows, targets, scores, filled, vectors)
+            )
         alarms: list[tuple[int, int]] = []
         ends = np.array([n_samples]) if all_known else _ends(np.stack([known, np.where(known, 0, targets.n_labels)]))
         for first, last in _parts(
             n_samples, lambda row: min(self._rows_at_once, int(ends[np.searchsorted(ends, row, side="right")]) - row)
         ):
-            own = None if likely is None else likely[first:last]
+            own = None if filled is None else filled[first:last]
             its = None if vectors is None else vectors.part(first, last)
             if known[first]:
                 part = rows.part(first, last), targets.part(first, last), scores[first:last]
                 alarms += [(first + row, column) for row, column in self._learn_part(*part, own, its)]
             else:
                 self._look(rows.part(first, last), its, int(targets.n_labels[first]), scores[first:last], own)
-        return Learnt(scores, likely, alarms)
+        return Learnt(scores, filled, alarms)
 
     def _look(
         self,

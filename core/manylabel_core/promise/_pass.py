@@ -143,34 +143,34 @@ def decide(memory, settings, probabilities, scores, parents, decision):  # type:
 @compiled
 def _lowest_candidate(probabilities):  # type: ignore[no-untyped-def]
     """Return the lowest probability of a candidate, and how many labels with exactly this one are candidates."""
-    likely = np.empty(MAX_CANDIDATES)  # a heap, the lowest in front, of the highest probabilities
+    highest = np.empty(MAX_CANDIDATES)  # a heap of probabilities, the lowest in front
     n = 0
     for p in probabilities:
-        if p < LOWEST or np.isnan(p) or (n == MAX_CANDIDATES and p <= likely[0]):
+        if p < LOWEST or np.isnan(p) or (n == MAX_CANDIDATES and p <= highest[0]):
             continue
         if n < MAX_CANDIDATES:
             at = n
             n += 1
-            while at > 0 and likely[(at - 1) // 2] > p:
-                likely[at] = likely[(at - 1) // 2]
+            while at > 0 and highest[(at - 1) // 2] > p:
+                highest[at] = highest[(at - 1) // 2]
                 at = (at - 1) // 2
         else:
             at = 0
             while 2 * at + 1 < n:
                 child = 2 * at + 1
-                if child + 1 < n and likely[child + 1] < likely[child]:
+                if child + 1 < n and highest[child + 1] < highest[child]:
                     child += 1
-                if likely[child] >= p:
+                if highest[child] >= p:
                     break
-                likely[at] = likely[child]
+                highest[at] = highest[child]
                 at = child
-        likely[at] = p
+        highest[at] = p
     if n < MAX_CANDIDATES:
         return LOWEST, n
     n_lowest = 0
-    for p in likely:
-        n_lowest += p == likely[0]
-    return likely[0], n_lowest
+    for p in highest:
+        n_lowest += p == highest[0]
+    return highest[0], n_lowest
 
 
 @compiled

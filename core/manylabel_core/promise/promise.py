@@ -91,8 +91,8 @@ class Decision(NamedTuple):
             raise ValueError("a decision has flags that do not exist")
         if (columns != np.floor(columns)).any() or (np.diff(columns, prepend=-1) <= 0).any():
             raise ValueError("a decision has ascending columns")
-        likely = candidates[:, _pass.PROBABILITY]
-        if (likely < 0).any() or (likely > 1).any() or (values[_pass.TOTAL : _pass.SCORE] < 0).any():
+        probabilities = candidates[:, _pass.PROBABILITY]
+        if (probabilities < 0).any() or (probabilities > 1).any() or (values[_pass.TOTAL : _pass.SCORE] < 0).any():
             raise ValueError("a decision has probabilities from 0 to 1, and sums of them")
         return self
 
