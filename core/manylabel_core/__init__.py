@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from manylabel_core import batch
 from manylabel_extras import require
 
 if TYPE_CHECKING:
@@ -33,17 +34,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("LSAMML", "M3L", "MLRL", "PrBR", "PrML", "SSMLRL"), "batch"),
-    "FALT": "online",
-    "SALT": "online",
-    "KernelFALT": "online",
-    "KernelPassiveAggressive": "online",
-    "KernelSALT": "online",
-    "PassiveAggressive": "online",
+    **dict.fromkeys(__all__, "online"),
+    **dict.fromkeys(batch.__all__, "batch"),
     "Prequential": "metrics",
     "RecordVectorizer": "records.vectorizer",
     "Vocabulary": "vocabulary",
 }
+"""Module of each name; the others are online learners."""
 
 
 def __getattr__(name: str) -> Any:

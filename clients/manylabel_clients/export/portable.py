@@ -10,21 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import manylabel_core as core
 from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.explanation import NotLinear
+from manylabel_core.online import LEARNERS
 from manylabel_core.online.calibration._logistic import KNOT
+from manylabel_core.online.kernel import KernelLearner
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.records.number_fields import SETTLED, NumberFields
 from manylabel_core.state import State
 
 FORMAT = "manylabel-linear-1"
 
-ONLINE = {
-    "falt": core.FALT,
-    "salt": core.SALT,
-    "passive_aggressive": core.PassiveAggressive,
-}
+ONLINE = {name: learner for name, learner in LEARNERS.items() if not issubclass(learner, KernelLearner)}
 """The learners whose models are linear, by the names of their algorithms."""
 
 MAX_WEIGHTS = 50_000_000

@@ -4,7 +4,6 @@
 numba.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,10 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LSAMML", "M3L", "MLRL", "SSMLRL", "PrBR", "PrML"]
 
-_MODULES = {"LSAMML": "lsa_mml", "M3L": "m3l", "MLRL": "mlrl", "PrBR": "prbr", "PrML": "prml", "SSMLRL": "ssmlrl"}
-
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    if name in __all__:
+        from manylabel_core.batch.catalogue import TRAINERS
+
+        return next(trainer for trainer in TRAINERS.values() if trainer.estimator == name).estimator_class()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,8 +21,8 @@ from manylabel_core.parameters import Parameter, parameters
 class Trainer:
     """Trainer: it fits a model to a dataset."""
 
-    name: str
-    estimator: str  # its class in `manylabel_core.batch`
+    name: str  # also its module in `manylabel_core.batch`
+    estimator: str  # its class
     title: str  # one sentence
     parameters: tuple[Parameter, ...]
     views: bool = False  # whether it needs a dataset with several views; other trainers learn from one view
@@ -47,7 +47,7 @@ class Trainer:
 
     def estimator_class(self) -> Any:
         """Load the class of the estimator."""
-        return getattr(import_module("manylabel_core.batch"), self.estimator)
+        return getattr(import_module(f"manylabel_core.batch.{self.name}"), self.estimator)
 
 
 def arguments(params: Mapping[str, Any], Y: Any) -> dict[str, Any]:

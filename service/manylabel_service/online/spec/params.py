@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Union
 
 from pydantic import ConfigDict
 
-from manylabel_core import online
+from manylabel_core.online import LEARNERS
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.parameters import Choice, parameters
 from manylabel_service.documented import Documented
@@ -39,22 +39,14 @@ class Params(Documented):
 _OF_THE_SPEC = ("scaling", "missing")
 """Parameters that are fields of `ModelSpec`."""
 
-_TEXTS: Mapping[str, tuple[type[OnlineLearner], str]] = {
-    "falt": (online.FALT, "FALT: a linear model with a learnt threshold."),
-    "salt": (online.SALT, "SALT: a linear model with a learnt threshold, and a step size per weight (AdaGrad)."),
-    "kernel_falt": (
-        online.KernelFALT,
-        "Kernel FALT: a nonlinear model of support vectors with a learnt threshold.",
-    ),
-    "kernel_salt": (online.KernelSALT, "Kernel SALT: SALT on `budget` kernel features."),
-    "passive_aggressive": (
-        online.PassiveAggressive,
-        "Passive-aggressive binary relevance: a linear model for each label.",
-    ),
-    "kernel_passive_aggressive": (
-        online.KernelPassiveAggressive,
-        "Kernel passive-aggressive binary relevance: a model of support vectors for each label.",
-    ),
+_TEXTS: Mapping[str, str] = {
+    "falt": "FALT: a linear model with a learnt threshold.",
+    "salt": "SALT: a linear model with a learnt threshold, and a step size per weight (AdaGrad).",
+    "kernel_falt": "Kernel FALT: a nonlinear model of support vectors with a learnt threshold.",
+    "kernel_salt": "Kernel SALT: SALT on `budget` kernel features.",
+    "passive_aggressive": "Passive-aggressive binary relevance: a linear model for each label.",
+    "kernel_passive_aggressive": "Kernel passive-aggressive binary relevance: a model of support vectors for each "
+    "label.",
 }
 
 
@@ -67,7 +59,7 @@ def _params_of(algorithm: str, learner: type[OnlineLearner], text: str) -> type[
     return params
 
 
-PARAMS: Mapping[str, type[Params]] = {name: _params_of(name, *each) for name, each in _TEXTS.items()}
+PARAMS: Mapping[str, type[Params]] = {name: _params_of(name, each, _TEXTS[name]) for name, each in LEARNERS.items()}
 """Parameter models by algorithm."""
 
 AnyParams: Any = Union[tuple(PARAMS.values())]  # noqa: UP007 (of types that are not known before)
