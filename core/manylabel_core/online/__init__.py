@@ -10,7 +10,7 @@ from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.online.passive_aggressive import PassiveAggressive
 from manylabel_core.online.salt import SALT
 
-__all__ = ["FALT", "LEARNERS", "SALT", "KernelFALT", "KernelPassiveAggressive", "KernelSALT", "PassiveAggressive"]
+__all__ = ["FALT", "SALT", "KernelFALT", "KernelPassiveAggressive", "KernelSALT", "PassiveAggressive"]
 
 LEARNERS: Mapping[str, type[OnlineLearner]] = {
     "falt": FALT,

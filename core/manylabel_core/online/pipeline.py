@@ -234,9 +234,7 @@ class Pipeline:
         known = (targets.indptr[1:] > targets.indptr[:-1]) | (targets.complete & (targets.n_labels > 0))
         all_known = bool(known.all())
         if all_known and (n_samples == 1 or n_samples <= self._rows_at_once):  # the common case: a single part
-            return Learnt(
-                scores, filled, self._learn_part(rows, targets, scores, filled, vectors)
-            )
+            return Learnt(scores, filled, self._learn_part(rows, targets, scores, filled, vectors))
         alarms: list[tuple[int, int]] = []
         ends = np.array([n_samples]) if all_known else _ends(np.stack([known, np.where(known, 0, targets.n_labels)]))
         for first, last in _parts(
