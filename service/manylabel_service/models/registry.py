@@ -290,6 +290,9 @@ class Registry:
             The server is starting or stopping, or loading takes longer than a caller may wait.
         """
         replica = self._replicas.get(name)
+        if replica is not None and replica.serving:
+            replica.used_at = time.monotonic()
+            return replica
         if replica is not None and replica.failed and not await self._still_there(replica):
             replica = None
         if replica is None:
