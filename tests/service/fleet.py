@@ -124,7 +124,7 @@ class Fleet:
         """Publish a version as a job would in the process of this registry."""
         about = version_meta(job or f"job-{next(self._jobs)}")
         store = self.store(registry)
-        number = await publish(store, Settings(), name, version.contents, about, promote=promote)
+        number, _ = await publish(store, Settings(), name, version.contents, about, promote=promote)
         registry.poll(name)
         try:
             return await (await self.versions(registry, name)).find(number)
