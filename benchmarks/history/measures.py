@@ -20,7 +20,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.data_sets import load_stream
+from manylabel_service.app import open_registry
 from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.models.forgetting import Forgetter
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
@@ -105,7 +107,7 @@ async def filled(
     made = Settings(data_dir=directory, snapshot_every_seconds=10**6, **address, **settings)
     store = open_store(made)
     await store.open()
-    registry = Registry(store, made)
+    registry = open_registry(store, made)
     await registry.start()
     begin(registry, store, made)
     replica = await registry.create(ModelSpec.model_validate({"name": model, "algorithm": "falt"}))
@@ -144,10 +146,10 @@ async def replayed(replica: Replica, store: Any) -> float:
 async def forgotten(registry: Registry, replica: Replica) -> Seconds:
     """Return the seconds to forget an example."""
     started, worked = time.perf_counter(), time.process_time()
-    receipt = await registry.forgetter.begin(replica, Selection(refs=frozenset([REF])), None)
+    receipt = await Forgetter(registry.successions).begin(replica, Selection(refs=frozenset([REF])), None)
     while receipt.status == "running":
         await asyncio.sleep(0.05)
-        receipt = await registry.forgetter.receipt(replica.name, receipt.id)
+        receipt = await Forgetter(registry.successions).receipt(replica.name, receipt.id)
     assert (receipt.status, receipt.examples) == ("done", 1), receipt.error
     return Seconds(time.perf_counter() - started, time.process_time() - worked)
 

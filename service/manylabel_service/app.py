@@ -49,7 +49,12 @@ from manylabel_service.integrations.label_studio.notes import ModelNotes
 from manylabel_service.integrations.open_inference import router as open_inference
 from manylabel_service.jobs.job_service import open_jobs
 from manylabel_service.lifespan import lifespan
+from manylabel_service.models.forgetting import Forgetter
+from manylabel_service.models.membership import Membership
+from manylabel_service.models.promoting import Promoter
 from manylabel_service.models.registry import Registry
+from manylabel_service.models.successions import Successions
+from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
 from manylabel_service.storage.places import open_place
@@ -109,7 +114,7 @@ def create_app(
     # which saves 5 us per request.
     routes = [route for part in _PARTS for route in part.router.routes]
     check_guarded(routes)
-    registry, telemetry = Registry(store, settings, kernels), Telemetry(workers)
+    registry, telemetry = open_registry(store, settings, kernels), Telemetry(workers)
     datasets = DatasetStore(store, settings)
     jobs = open_jobs(store, settings, datasets, registry.poll)
     audit = _audit_log(settings, telemetry)
@@ -125,7 +130,20 @@ def create_app(
     turns = ParseQueue(held, settings.max_queue_wait_seconds)
     page = Files.shipped()
     context = Context(
-        settings, registry, telemetry, datasets, jobs, keyring, deliverer, page, held, turns, audit, archive
+        settings,
+        registry,
+        Forgetter(registry.successions),
+        Promoter(registry),
+        telemetry,
+        datasets,
+        jobs,
+        keyring,
+        deliverer,
+        page,
+        held,
+        turns,
+        audit,
+        archive,
     )
     app = FastAPIOffline(
         title="ManyLabel",
@@ -157,6 +175,14 @@ def create_app(
     if tracing.enabled():
         app.add_middleware(tracing.TracingMiddleware)
     return app
+
+
+def open_registry(store: Store, settings: Settings, kernels: Kernels | None = None) -> Registry:
+    """Return the registry of the models of a store, not started yet."""
+    room = SnapshotQuota(store, settings.max_snapshot_bytes)
+    membership = Membership(store, "server")
+    successions = Successions(store, settings, room, membership)
+    return Registry(store, settings, kernels or Kernels(), room, membership, successions)
 
 
 def _stack(app: FastAPI) -> ASGIApp:

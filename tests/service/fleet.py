@@ -12,6 +12,7 @@ import pytest
 from tests.support.limits import settings_of
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
+from manylabel_service.app import open_registry
 from manylabel_service.errors import StorageUnavailable, VersionNotFound
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.models.registry import Registry
@@ -78,7 +79,7 @@ class Fleet:
     async def start(self, **settings: Any) -> Registry:
         store = self._make_store()
         await store.open()
-        registry = Registry(store, settings_of(**settings))
+        registry = open_registry(store, settings_of(**settings))
         self._stores[registry] = store
         await registry.start()
         return registry
@@ -124,7 +125,7 @@ class Fleet:
         """Publish a version as a job would in the process of this registry."""
         about = version_meta(job or f"job-{next(self._jobs)}")
         store = self.store(registry)
-        number = await publish(store, Settings(), name, version.contents, about, promote=promote)
+        number, _ = await publish(store, Settings(), name, version.contents, about, promote=promote)
         registry.poll(name)
         try:
             return await (await self.versions(registry, name)).find(number)

@@ -61,8 +61,8 @@ class Access:
         for scope in scopes:
             if scope not in self._scopes:
                 raise self._refusal or ScopeMissing(scope)
-        if name is not None:
-            self.require_names(name)
+        if name is not None and not self._names.match(name):
+            raise ModelNotAllowed(name)
 
     def require_names(self, *names: str) -> None:
         """Raise ModelNotAllowed for a caller who may not see one of these models or datasets."""

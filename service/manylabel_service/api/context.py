@@ -15,6 +15,8 @@ from manylabel_service.archive.service import ArchiveService
 from manylabel_service.audit.log import AuditLog
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.jobs.job_service import JobService
+from manylabel_service.models.forgetting import Forgetter
+from manylabel_service.models.promoting import Promoter
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.telemetry.metrics import Telemetry
@@ -34,6 +36,8 @@ class Context:
 
     settings: Settings
     registry: Registry
+    forgetter: Forgetter
+    promoter: Promoter
     telemetry: Telemetry
     datasets: DatasetStore
     jobs: JobService

@@ -54,7 +54,7 @@ class Dispatcher:
                 return
             if self._gate.closed and scope["method"] in _WITH_BODY:
                 self._gate.require((BASE,))  # a large body is parsed by a compiled function
-            await self._routed(scope, receive, send)
+            await self._route(scope)(scope, receive, send)
         except Problem as error:
             await problem_response(error, scope)(scope, receive, send)
         except ServiceError as error:

@@ -319,8 +319,8 @@ class HostedModel(ABC):
 
     def check_changeable(self) -> None:
         """Raise the current error unless the model accepts changes."""
-        self.check_serving()
-        if self.state is ModelLifecycle.STOPPING:
+        if self.state is not ModelLifecycle.SERVING:
+            self.check_serving()
             raise NotReady("the server is stopping")
 
     async def wait_until(self, position: str) -> None:

@@ -195,16 +195,19 @@ GATE = Gate()
 """The gate of this process, because numba loads a function once per process."""
 
 
-def when_loaded(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+def when_loaded(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
     """Make a call wait for functions that are on disk, and start over once they are loaded."""
 
-    @wraps(method)
-    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+    async def repeated(*args: P.args, **kwargs: P.kwargs) -> T:
         while True:
             try:
                 return await method(*args, **kwargs)
             except NotCompiled as error:
                 await GATE.wait(error.tiers, on_disk=True)
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        return repeated(*args, **kwargs) if GATE.closed else method(*args, **kwargs)
 
     return call
 

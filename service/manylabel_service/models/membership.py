@@ -63,18 +63,18 @@ class Membership:
     ----------
     store : the store; if it cannot be shared, this process is the only member.
     role : ``"server"`` or ``"worker"``.
-    describe : returns the fields `ready`, `models` and `withheld` of this process's `Member`.
 
     Attributes
     ----------
+    describe : returns the fields `ready`, `models` and `withheld` of this process's `Member`.
     format : format number of the store.
     refusal : reason why this process must not participate; None if it may.
     """
 
-    def __init__(self, store: Store, role: str, describe: Callable[[], dict[str, Any]] = dict) -> None:
+    def __init__(self, store: Store, role: str) -> None:
         self._store = store
         self._members = Collection(store.documents, KIND, Member)
-        self._describe = describe
+        self.describe: Callable[[], dict[str, Any]] = dict
         self._own = Member(
             id=secrets.token_hex(8),
             role=role,
@@ -159,7 +159,7 @@ class Membership:
     # -- documents --------------------------------------------------------------------------------
 
     def _description(self) -> Member:
-        return self._own.model_copy(update=self._describe())
+        return self._own.model_copy(update=self.describe())
 
     async def _tell(self) -> None:
         """Write the description of this member."""

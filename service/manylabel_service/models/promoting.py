@@ -5,27 +5,72 @@ from contextlib import suppress
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.errors import KeyInFlight, KeyReused, NotPromotable, NotReady
+from manylabel_service.errors import (
+    KeyInFlight,
+    KeyReused,
+    ModelFailed,
+    ModelGone,
+    ModelIsOnline,
+    ModelNotFound,
+    NotPromotable,
+    NotReady,
+)
+from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.models.successions import ReplayDiffers, Successions
+from manylabel_service.models.registry import Registry
+from manylabel_service.models.successions import ReplayDiffers
 from manylabel_service.online.history.lineage import Promotion
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.successor.promotion import PromotionWriter
 
 
 class Promoter:
-    """Promotes followers of the models of a store."""
+    """Promotes followers of the models of a registry."""
 
-    def __init__(self, successions: Successions) -> None:
-        self._successions = successions
+    def __init__(self, registry: Registry) -> None:
+        self._registry, self._successions = registry, registry.successions
 
-    async def earlier(self, leader: str, follower: str, key: IdempotencyKey | None) -> Promotion | None:
-        """Return the promotion that an earlier request with this key made.
+    async def promote(self, name: str, key: IdempotencyKey | None, key_id: str | None) -> tuple[Promotion, bool]:
+        """Replace a leader by its follower; return also whether an earlier request with the key did it.
 
         Raises
         ------
-        KeyInFlight, KeyReused, StorageUnavailable, DocumentDamaged
+        NotPromotable
+            The follower has failed or does not learn the whole log, or the leader was deleted or is being replaced.
+        NotReady
+            The follower has not caught up yet.
+        ModelNotFound, ModelIsOnline, KeyInFlight, KeyReused, StorageError
         """
+        follower = await self._current(name)
+        follow = follower.follow if isinstance(follower, Replica) else None
+        if not isinstance(follower, Replica) or follow is None:
+            raise ModelIsOnline(name)
+        if (earlier := await self._earlier(follow.model, name, key)) is not None:
+            return earlier, True
+        try:
+            follower.check_serving()
+        except ModelFailed as error:
+            raise NotPromotable(name, error.detail) from error
+        if follow.until is not None or follow.until_ms is not None:
+            raise NotPromotable(name, f"it learns the log of {follow.model!r} up to a position or time only")
+        try:
+            leader = await self._current(follow.model)
+        except ModelNotFound as error:
+            raise NotPromotable(name, f"model {follow.model!r} was deleted") from error
+        if not isinstance(leader, Replica) or leader.record.incarnation != follow.incarnation:
+            raise NotPromotable(name, f"model {follow.model!r} was deleted, and another has its name")
+        return await self._replaced(leader, follower, key, key_id), False
+
+    async def _current(self, name: str) -> HostedModel:
+        """Return the stored metadata of a model: another process may have just replaced it."""
+        model = await self._registry.get(name)
+        if await self._successions.store.models.find(name) == model.record:
+            return model
+        model.handle_error(ModelGone(name, model.record.incarnation))
+        return await self._registry.get(name)
+
+    async def _earlier(self, leader: str, follower: str, key: IdempotencyKey | None) -> Promotion | None:
+        """Return the promotion that an earlier request with this key made."""
         if key is None:
             return None
         for promotion in (await self._successions.lineages.find(leader)).promotions:
@@ -37,17 +82,12 @@ class Promoter:
                 return promotion
         return None
 
-    async def promote(
+    async def _replaced(
         self, leader: Replica, follower: Replica, key: IdempotencyKey | None, key_id: str | None
     ) -> Promotion:
         """Replace a leader by a follower that has caught up, and wait for it.
 
         The work continues if the caller is cancelled.
-
-        Raises
-        ------
-        NotPromotable
-        StorageUnavailable, DocumentDamaged
         """
         promotion = Promotion(
             id=ulid.new(),

@@ -18,9 +18,7 @@ from manylabel_service.errors import (
     ModelFailed,
     ModelGone,
     ModelHasFollowers,
-    ModelIsOnline,
     ModelNotFound,
-    NotPromotable,
     NotReady,
     ReleaseTooOld,
     ReplayMismatch,
@@ -31,18 +29,14 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.hosted_model import HostedModel, ModelLifecycle
 from manylabel_service.hosting.kernels import BASE, GATE, Kernels, NotCompiled
 from manylabel_service.hosting.store_health import StoreHealth
-from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.eviction import Eviction
 from manylabel_service.models.follower import Follower
-from manylabel_service.models.forgetting import Forgetter
 from manylabel_service.models.listing import SMALL_SPEC_BYTES, Listing
 from manylabel_service.models.loader import ModelLoader
 from manylabel_service.models.membership import MAX_MODELS, Membership
-from manylabel_service.models.promoting import Promoter
 from manylabel_service.models.restarts import Restarts, after_error
 from manylabel_service.models.successions import Successions
 from manylabel_service.online.history.catalogue import CatalogueStore
-from manylabel_service.online.history.lineage import Promotion
 from manylabel_service.online.host import Host
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.size_limits import check_size
@@ -75,20 +69,27 @@ class Registry:
     listing : list of all models of the store.
     membership : membership of this process in the cluster.
     successions : replaces models by successors.
-    forgetter : forgets examples of models.
     kernels : compilation and loading of compiled functions.
     ready : True once the tier `base` is loaded and the preloaded models are restored, until `stop`.
     """
 
-    def __init__(self, store: Store, settings: Settings, kernels: Kernels | None = None) -> None:
-        self.kernels = Kernels() if kernels is None else kernels
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        kernels: Kernels,
+        snapshot_room: SnapshotQuota,
+        membership: Membership,
+        successions: Successions,
+    ) -> None:
+        self.kernels = kernels
         self._store = store
         self._settings = settings
         self._replicas: dict[str, HostedModel] = {}
         self._damaged: set[str] = set()
         self._creating: set[str] = set()
         self._store_health = StoreHealth()
-        self.snapshot_room = SnapshotQuota(store, settings.max_snapshot_bytes)
+        self.snapshot_room = snapshot_room
         self._loader = ModelLoader(self._load, settings.limits.load_timeout_seconds)
         self.listing = Listing(store, settings, self._replicas)
         self._eviction = Eviction(settings, self.resident, self._evict)
@@ -96,11 +97,9 @@ class Registry:
         self._restarts = Restarts(self._loader.get)
         self._tasks: list[asyncio.Task[None]] = []
         self.ready = False
-        self._shared = Host(store, settings, self._forget, self._crashed, self.snapshot_room, self._store_health)
-        self.membership = Membership(store, "server", self._standing)
-        self.successions = Successions(store, settings, self.snapshot_room, self.membership, self._replaced)
-        self.forgetter = Forgetter(self.successions)
-        self._promoter = Promoter(self.successions)
+        self._shared = Host(store, settings, self._forget, self._crashed, snapshot_room, self._store_health)
+        self.membership, membership.describe = membership, self._standing
+        self.successions, successions.on_replaced = successions, self._replaced
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -290,6 +289,9 @@ class Registry:
             The server is starting or stopping, or loading takes longer than a caller may wait.
         """
         replica = self._replicas.get(name)
+        if replica is not None and replica.serving:
+            replica.used_at = time.monotonic()
+            return replica
         if replica is not None and replica.failed and not await self._still_there(replica):
             replica = None
         if replica is None:
@@ -413,45 +415,6 @@ class Registry:
         if record is None:
             raise ModelNotFound(name)
         return [each.name for each in followers_of(record, await self._store.models.all())]
-
-    async def promote(self, name: str, key: IdempotencyKey | None, key_id: str | None) -> tuple[Promotion, bool]:
-        """Replace a leader by its follower; return also whether an earlier request with the key did it.
-
-        Raises
-        ------
-        NotPromotable
-            The follower has failed or does not learn the whole log, or the leader was deleted or is being replaced.
-        NotReady
-            The follower has not caught up yet.
-        ModelNotFound, ModelIsOnline, KeyInFlight, KeyReused, StorageError
-        """
-        follower = await self._current(name)
-        follow = follower.follow if isinstance(follower, Replica) else None
-        if not isinstance(follower, Replica) or follow is None:
-            raise ModelIsOnline(name)
-        if (earlier := await self._promoter.earlier(follow.model, name, key)) is not None:
-            return earlier, True
-        try:
-            follower.check_serving()
-        except ModelFailed as error:
-            raise NotPromotable(name, error.detail) from error
-        if follow.until is not None or follow.until_ms is not None:
-            raise NotPromotable(name, f"it learns the log of {follow.model!r} up to a position or time only")
-        try:
-            leader = await self._current(follow.model)
-        except ModelNotFound as error:
-            raise NotPromotable(name, f"model {follow.model!r} was deleted") from error
-        if not isinstance(leader, Replica) or leader.record.incarnation != follow.incarnation:
-            raise NotPromotable(name, f"model {follow.model!r} was deleted, and another has its name")
-        return await self._promoter.promote(leader, follower, key, key_id), False
-
-    async def _current(self, name: str) -> HostedModel:
-        """Return the stored metadata of a model: another process may have just replaced it."""
-        model = await self.get(name)
-        if await self._store.models.find(name) == model.record:
-            return model
-        model.handle_error(ModelGone(name, model.record.incarnation))
-        return await self.get(name)
 
     async def delete(self, name: str, with_followers: bool = False) -> None:
         """Delete a model with its log and its snapshots, and the models that follow it.

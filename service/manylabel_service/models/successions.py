@@ -54,25 +54,18 @@ class Successions:
 
     Parameters
     ----------
-    store, settings, room, membership : components of the registry.
-    on_replaced : called with the metadata of a replaced model.
+    store, settings, room, membership : components of the server.
 
     Attributes
     ----------
+    on_replaced : called with the metadata of a replaced model.
     lineages : lineages of the models.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        room: SnapshotQuota,
-        membership: Membership,
-        on_replaced: Callable[[ModelMeta], None],
-    ) -> None:
+    def __init__(self, store: Store, settings: Settings, room: SnapshotQuota, membership: Membership) -> None:
         self.store, self.settings, self.room = store, settings, room
         self._membership = membership
-        self._on_replaced = on_replaced
+        self.on_replaced: Callable[[ModelMeta], object] = lambda _: None
         self.lineages = LineageStore(store)
         self._tasks: dict[str, _Work] = {}
         self._changes: set[str] = set()
@@ -198,7 +191,7 @@ class Successions:
         log.info("model_replaced", model=name, change=change.id, position=change.position)
         await self._move_followers(successions[0])
         for old in (ModelMeta(each.name, each.incarnation, b"") for each in successions):
-            self._on_replaced(old)
+            self.on_replaced(old)
             await CatalogueStore(old, self.store).delete_all()
             await self.store.snapshots.forget(old.incarnation)  # the store may have failed to do so, or have died
         if isinstance(change, Receipt):
@@ -212,7 +205,7 @@ class Successions:
             new = ModelMeta(old.name, old.incarnation, moved(old.spec, leader.successor))
             with suppress(ModelGone):  # the follower was deleted meanwhile
                 await self.store.models.replace([(old, new)])
-            self._on_replaced(old)
+            self.on_replaced(old)
 
     async def finish(self, name: str, change: Change, error: str | None = None) -> None:
         """Record that a change has ended."""

@@ -45,7 +45,7 @@ from manylabel_service.online.state.controls import Control, Rollback
 from manylabel_service.online.state.label_table import measured
 from manylabel_service.online.state.log_entries import Update, encode
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.online.state.outcome import UpdateOutcome, UpdateResult
+from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.online.state.served_metrics import ServedBy, VersionMeasures
 from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.state.tiers import tiers_of_examples
@@ -367,7 +367,7 @@ class Replica(Applier):
         self.check_changeable()
         if want_probabilities:
             self._check_probabilities()
-        if (earlier := await self.replayed(key)) is not None:
+        if key is not None and (earlier := await self.replayed(key)) is not None:
             return earlier
         if check is not None:
             check(self.answer_sizes(examples), self._mean_label_bytes(examples))
@@ -491,7 +491,7 @@ class Replica(Applier):
         if error is not None:
             raise error
         earlier = self._keys.stored_answer(key, self.model.keys)
-        return None if earlier is None else self._updated(earlier, replayed=True)
+        return None if earlier is None else self._answer(ApplyResult(earlier, replayed=True))
 
     async def _learn(
         self, update: Update, each: bool, deadline: float
@@ -507,7 +507,7 @@ class Replica(Applier):
             update = admitted.change
             if each and not update.examples:
                 break
-            self.check_changeable()  # the first request may have ended meanwhile
+            super().check_changeable()  # the model may have ended meanwhile
             admitted.deadline = deadline
             result = await self.queue.put(admitted)
             if not (each and isinstance(result.answer, InvalidExample)):
@@ -534,21 +534,18 @@ class Replica(Applier):
             raise refusal
         return admitted
 
-    def _answer(self, outcome: ApplyResult) -> UpdateResult:
-        if isinstance(outcome.answer, ServiceError):
-            raise outcome.answer
-        return self._updated(outcome.answer, outcome.replayed, tuple(alarm.label for alarm in outcome.alarms))
-
-    def _updated(self, answer: UpdateOutcome, replayed: bool, alarms: tuple[str | None, ...] = ()) -> UpdateResult:
-        predictions = answer.predictions(self.model.labels.names, self.model.hidden)
+    def _answer(self, result: ApplyResult) -> UpdateResult:
+        answer = result.answer
+        if isinstance(answer, ServiceError):
+            raise answer
         return UpdateResult(
             answer.position,
             answer.updates,
-            predictions,
-            replayed,
+            answer.predictions(self.model.labels.names, self.model.hidden),
+            result.replayed,
             answer.skipped,
             answer.rolled_back_to,
-            alarms,
+            tuple([alarm.label for alarm in result.alarms]),
         )
 
     # -- history ----------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def check_size(spec: ModelSpec, state: OnlineModel | None, settings: Settings) -
     """
     n_features, n_labels = max_features(spec) or 0, max_labels(spec) or 0
     nbytes = spec.learner().pipeline.nbytes_after(n_features, n_labels, 0, 0)
-    if spec.limits is not None and spec.limits.given:
+    if spec.limits is not None and (spec.limits.features or spec.limits.labels):
         nbytes = max(nbytes, max_learner_bytes(spec))
     if state is not None:
         n_features, n_labels = max(n_features, len(state.features)), len(state.labels)

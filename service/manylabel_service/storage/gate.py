@@ -37,7 +37,8 @@ class Gate:
         self._closing.clear()
 
     def __enter__(self) -> None:
-        self.check()
+        if self.too_new is not None or not self.is_open:
+            self.check()
         self._inside += 1
 
     def __exit__(self, *_: object) -> None:

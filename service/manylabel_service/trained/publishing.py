@@ -39,15 +39,15 @@ async def check_publishable(store: Store, settings: Settings, name: str) -> None
 
 async def publish(
     store: Store, settings: Settings, name: str, artifact: bytes, meta: VersionMeta, *, promote: Promote
-) -> int:
-    """Create a version of a model, and the model if necessary; return its number. Raises
+) -> tuple[int, VersionMeta]:
+    """Create a version of a model, and the model if necessary; return its number and its metadata. Raises
     ModelIsOnline, LimitExceeded, manylabel_core.state.DamagedState, NotReady or StorageUnavailable.
 
     Parameters
     ----------
     artifact : `ModelArtifact.to_bytes`.
-    meta : metadata of the version, to which scaling and features are added. For a job that has published before, its
-        version is returned, and nothing changes.
+    meta : metadata of the version, to which scaling, features and the reasons below are added. For a job that has
+        published before, its version is returned, and nothing changes; if it was deleted, with the metadata given here.
     promote : whether the version is served from now on, in the same step in which it becomes one. "if_better" serves it
         if its fit converged, it was measured, its features and scaling are those of the version served, and it did not
         measure lower than that on the same rows; else `not_promoted_because` of its metadata has the reasons.
@@ -58,23 +58,12 @@ async def publish(
     for _ in range(ATTEMPTS):
         record = await _record(store, settings, name)
         try:
-            number = await _published(record, store, settings, artifact, meta, promote)
+            number, written = await _published(record, store, settings, artifact, meta, promote)
         except ModelGone:
             continue
         log.info("version_published", model=name, version=number, job=meta.job, promoted=promote)
-        return number
+        return number, written
     raise NotReady(f"model {name!r} is being deleted by others")
-
-
-async def published_meta(store: Store, name: str, number: int) -> VersionMeta | None:
-    """Return the published metadata of a version; None if it was deleted."""
-    record = await store.models.find(name)
-    if record is None:
-        return None
-    try:
-        return (await VersionStore(record, store).find(number)).meta
-    except (VersionNotFound, ModelGone):
-        return None
 
 
 def _described(artifact: bytes, meta: VersionMeta) -> VersionMeta:
@@ -100,15 +89,16 @@ async def _not_promoted_because(versions: VersionStore, meta: VersionMeta) -> st
 
 async def _published(
     record: ModelMeta, store: Store, settings: Settings, artifact: bytes, meta: VersionMeta, promote: Promote
-) -> int:
-    """Return the number of the job's version, created if necessary; raises ModelGone."""
+) -> tuple[int, VersionMeta]:
+    """Return the number and the metadata of the job's version, created if necessary; raises ModelGone."""
     versions = VersionStore(record, store)
     while meta.job not in (catalogue := await versions.read()).jobs:
         _check_room(record.name, catalogue, settings.limits.max_versions)
         not_promoted_because = await _not_promoted_because(versions, meta) if promote == "if_better" else None
         serve = promote != "never" and not_promoted_because is None
         worse = await versions.worse(meta) if serve else None
-        id = await versions.put_blobs(replace(meta, not_promoted_because=not_promoted_because, worse=worse), artifact)
+        written = replace(meta, not_promoted_because=not_promoted_because, worse=worse)
+        id = await versions.put_blobs(written, artifact)
         compared = [catalogue.served] if promote != "never" else None
         add = partial(
             _add,
@@ -123,12 +113,15 @@ async def _published(
         if meta.job in catalogue.jobs:
             break
     else:
-        return catalogue.jobs[meta.job]
+        number = catalogue.jobs[meta.job]
+        with suppress(VersionNotFound):
+            meta = (await versions.find(number)).meta
+        return number, meta
     if await store.models.find(record.name) != record:  # it was deleted before its document was written
         await versions.files.delete_all()
         raise ModelGone(record.name, record.incarnation)
     await versions.collect_garbage()
-    return catalogue.jobs[meta.job]
+    return catalogue.jobs[meta.job], written
 
 
 def _add(

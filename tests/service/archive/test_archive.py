@@ -37,6 +37,7 @@ from manylabel_service.clock import now_ms
 from manylabel_service.errors import DocumentNewer, ModelExists, PositionNotFound, StoreUnusable
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.models.promoting import Promoter
 from manylabel_service.online.following import begin_follower
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
@@ -387,7 +388,7 @@ async def test_a_promoted_follower_is_restored_with_its_past(begin: str, place: 
     await origin.learn(5)
     early = (await origin.replica()).position
     await origin.learn(5)
-    await origin.registry.promote("f", None, None)
+    await Promoter(origin.registry).promote("f", None, None)
     await origin.learn(5)
     leader, follower = await origin.replica(), await origin.replica("f")
     assert await follower.reach(leader.position, 60)
@@ -442,7 +443,7 @@ async def test_a_follower_follows_the_restored_leader(begin: str, place: FilePla
     assert await restored.reach((await other.replica()).position, 60)
     assert isinstance(follower, Replica)
     assert same_state(restored.model, follower.model)
-    await other.registry.promote("f", None, None)
+    await Promoter(other.registry).promote("f", None, None)
     await learn(await other.replica(), other.rng, 2, "later")
     assert (await other.replica()).model.updates == follower.model.updates + 2
     assert await (await other.replica("f")).reach((await other.replica()).position, 60)

@@ -22,6 +22,7 @@ from tests.service.online.history.test_history import entries_of, lived
 
 from manylabel_service.archive.restoring import Without, restore
 from manylabel_service.clock import now_ms
+from manylabel_service.models.forgetting import Forgetter
 from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.history.segment import decode
 from manylabel_service.online.replica import Replica
@@ -50,7 +51,7 @@ def in_files(directory: Path) -> list[Path]:
 
 
 async def receipt_of(origin: Origin, name: str = "m") -> Receipt:
-    return (await origin.registry.forgetter.receipts(name))[-1]
+    return (await Forgetter(origin.registry.successions).receipts(name))[-1]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])

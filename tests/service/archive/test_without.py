@@ -19,6 +19,7 @@ from tests.service.online.history.test_history import entries_of, lived
 from manylabel_service.archive.restoring import Without, restore
 from manylabel_service.archive.store_documents import check_complete
 from manylabel_service.errors import ModelGone, PositionNotFound
+from manylabel_service.models.forgetting import Forgetter
 from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.successor.rewriter import Rewriter, Selection
 from manylabel_service.settings import Settings
@@ -65,7 +66,7 @@ async def test_a_restored_model_is_as_if_it_had_never_seen_the_examples(
         for position in rng.sample(sorted(states), 3):
             assert same_state(await copy.state_at(position), states[position])
         assert (await copy.verify()).equal
-        (receipt,) = await other.registry.forgetter.receipts(algorithm)
+        (receipt,) = await Forgetter(other.registry.successions).receipts(algorithm)
         assert (receipt.status, receipt.archive) == ("done", "pending")
         await lived(copy, rng, 5)
         entries = await entries_of(copy)

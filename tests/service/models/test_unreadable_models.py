@@ -8,6 +8,7 @@ from tests.support.waiting import eventually_async
 
 from manylabel_core.vocabulary import Vocabulary
 from manylabel_service.errors import NotReady, StorageUnavailable
+from manylabel_service.models.forgetting import Forgetter
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.spec import ModelSpec
@@ -117,17 +118,19 @@ async def test_the_next_model_of_a_name_has_no_receipts_of_a_deleted_one(
     registry = await lone_fleet.start()
     replica = await registry.create(lone_fleet.spec())
     await replica.update([lone_fleet.example(0)])
-    receipt = await registry.forgetter.begin(replica, Selection(positions=frozenset([replica.position])), None)
+    receipt = await Forgetter(registry.successions).begin(
+        replica, Selection(positions=frozenset([replica.position])), None
+    )
 
     async def is_done() -> bool:
-        return (await registry.forgetter.receipt("m", receipt.id)).status == "done"
+        return (await Forgetter(registry.successions).receipt("m", receipt.id)).status == "done"
 
     await eventually_async(is_done)
     with monkeypatch.context() as patch:
         patch.setattr(CatalogueStore, "delete_all", _gone)
         await registry.delete("m")  # as if the process died before it deleted the rest
     await registry.create(lone_fleet.spec())
-    assert await registry.forgetter.receipts("m") == ()
+    assert await Forgetter(registry.successions).receipts("m") == ()
 
 
 async def _gone(store: CatalogueStore) -> None:

@@ -28,6 +28,8 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models import membership
+from manylabel_service.models.forgetting import Forgetter
+from manylabel_service.models.promoting import Promoter
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.history.reader import HistoryReader
@@ -50,7 +52,7 @@ async def hosted(registry: Any, name: str) -> Replica:
 async def promoted(registry: Any, name: str = "f", key: IdempotencyKey | None = None) -> tuple[Replica, Replica]:
     """Promote a follower; return the leader and the follower afterwards."""
     leader = (await hosted(registry, name)).log_record.name
-    await registry.promote(name, key, None)
+    await Promoter(registry).promote(name, key, None)
     new = await hosted(registry, leader)
     return new, await caught_up(await hosted(registry, name), new.position)
 
@@ -86,10 +88,10 @@ async def test_copies_of_snapshots_count_towards_their_limit(lone_fleet: Any, ch
     if change == "promote":
         await caught_up(await hosted(registry, "f"), leader.position)
         with pytest.raises(LimitExceeded, match="bytes of all snapshots"):
-            await registry.promote("f", None, None)
+            await Promoter(registry).promote("f", None, None)
     else:
         selection = Selection(positions=frozenset([leader.position]))
-        receipt = await ended(registry, (await registry.forgetter.begin(leader, selection, None)).id)
+        receipt = await ended(registry, (await Forgetter(registry.successions).begin(leader, selection, None)).id)
         assert (receipt.status, "bytes of all snapshots" in str(receipt.error)) == ("failed", True)
     assert await snapshots.total_bytes() == total
     await lived(leader, random.Random(4), 1)
@@ -203,7 +205,7 @@ async def test_a_server_that_has_just_joined_is_not_considered_dead(
         await build(writer)
 
     monkeypatch.setattr(PromotionWriter, "build", looked_at)
-    await new.promote("f", None, None)
+    await Promoter(new).promote("f", None, None)
 
 
 async def test_two_servers_promote_in_turn(fleet: Any) -> None:
@@ -212,7 +214,7 @@ async def test_two_servers_promote_in_turn(fleet: Any) -> None:
     await follow(registries[0], leader, algorithm="salt")
     for n in range(4):
         registry = registries[n % 2]
-        await registry.promote("f", None, None)
+        await Promoter(registry).promote("f", None, None)
         new = await hosted(registry, "m")
         assert new.spec.algorithm == ("salt", "falt")[n % 2]
         await new.update([fleet.example(n)])
@@ -329,25 +331,25 @@ async def test_models_that_cannot_be_promoted(lone_fleet: Any) -> None:
     registry, leader = await started(lone_fleet)
     await leader.update([example(rng)])
     with pytest.raises(ModelIsOnline):
-        await registry.promote("m", None, None)
+        await Promoter(registry).promote("m", None, None)
     await follow(registry, leader, "ends", until=leader.position)
     with pytest.raises(NotPromotable, match="up to a position"):
-        await registry.promote("ends", None, None)
+        await Promoter(registry).promote("ends", None, None)
     failed = await follow(registry, leader, "failed")
     failed.fail(lambda: ModelFailed("it has failed"))
     with pytest.raises(NotPromotable, match="it has failed"):
-        await registry.promote("failed", None, None)
+        await Promoter(registry).promote("failed", None, None)
     await follow(registry, leader)
     receipt = Receipt(id="01k", created="now")
     await registry.successions.begin(leader.record, receipt, lambda id: AssertionError(id))
     with pytest.raises(NotPromotable, match="already being replaced"):
-        await registry.promote("f", None, None)
+        await Promoter(registry).promote("f", None, None)
     await registry.successions.finish("m", receipt)
     await lone_fleet.stop(registry)
     registry = await lone_fleet.start(**SMALL, preload=False)
     await lone_fleet.store(registry).models.delete(leader.record)
     with pytest.raises(NotPromotable, match="deleted"):
-        await registry.promote("f", None, None)
+        await Promoter(registry).promote("f", None, None)
 
 
 async def test_a_request_with_a_key_promotes_once(lone_fleet: Any) -> None:
@@ -355,13 +357,13 @@ async def test_a_request_with_a_key_promotes_once(lone_fleet: Any) -> None:
     await follow(registry, leader, algorithm="salt")
     await follow(registry, leader, "g", algorithm="salt")
     key = IdempotencyKey("k", bytes(16))
-    first, replayed = await registry.promote("f", key, None)
+    first, replayed = await Promoter(registry).promote("f", key, None)
     assert not replayed
-    assert await registry.promote("f", key, None) == (first, True)
+    assert await Promoter(registry).promote("f", key, None) == (first, True)
     assert (await hosted(registry, "m")).spec.algorithm == "salt"
     for other in (("g", key), ("f", IdempotencyKey("k", bytes(15) + b"1"))):
         with pytest.raises(KeyReused):
-            await registry.promote(*other, None)
+            await Promoter(registry).promote(*other, None)
 
 
 @pytest.mark.usefixtures("quick_expiry")
@@ -378,7 +380,7 @@ async def test_a_kill_at_any_step_leaves_the_old_or_the_new_models(any_fleet: An
     owners = {"replace": any_fleet.store(registry).models, "purge": CatalogueStore}
     owner, name = owners.get(step, PromotionWriter), "delete_all" if step == "purge" else step
     async with killed_after(any_fleet, registry, owner, name):
-        promoting = asyncio.create_task(registry.promote("f", None, None))
+        promoting = asyncio.create_task(Promoter(registry).promote("f", None, None))
     promoting.cancel()
     again = await any_fleet.start(**SMALL)
     lineages = again.successions.lineages

@@ -13,6 +13,7 @@ from tests.support.limits import settings_of
 from tests.support.snapshot_files import snapshot_files
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
+from manylabel_service.app import open_registry
 from manylabel_service.errors import (
     InvalidExample,
     KeyInFlight,
@@ -92,7 +93,7 @@ def hosting(tmp_path: Path) -> Hosting:
     async def host(kill: bool = False, **settings: Any) -> AsyncIterator[Registry]:
         store = ObstructedStore(tmp_path / "data")
         await store.open()
-        registry = Registry(store, settings_of(**settings))
+        registry = open_registry(store, settings_of(**settings))
         await registry.start()
         registry.store = store  # type: ignore[attr-defined]
         try:

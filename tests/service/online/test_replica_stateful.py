@@ -33,6 +33,7 @@ from tests.support.waiting import eventually_async
 
 from manylabel_core.records.number_fields import NumberFields
 from manylabel_service import ulid as prediction_ids
+from manylabel_service.app import open_registry
 from manylabel_service.errors import (
     BeforeHistory,
     InvalidExample,
@@ -372,7 +373,7 @@ class ReplicaMachine(RuleBasedStateMachine):
 
     async def started(self, store: Store) -> Registry:
         await store.open()
-        registry = Registry(store, SETTINGS)
+        registry = open_registry(store, SETTINGS)
         await registry.start()
         return registry
 

@@ -36,7 +36,7 @@ def put(client: TestClient, name: str, contents: bytes, about: Any, promote: Any
     registry = app.state.context.registry
 
     async def run() -> int:
-        number = await publish(registry._store, Settings(), name, contents, about, promote=promote)
+        number, _ = await publish(registry._store, Settings(), name, contents, about, promote=promote)
         registry.poll(name)
         return number
 

@@ -59,7 +59,9 @@ async def test_publishing_that_fails_at_any_call_makes_at_most_one_version(
     await publish(store, SETTINGS, "m", one.contents, meta_of("before"), promote="always")
 
     async def published(store: Any, step: int, version: Any = two) -> int:
-        return await publish(store, SETTINGS, "m", version.contents, meta_of(f"job-{step}"), promote="always")
+        about = meta_of(f"job-{step}")
+        number, _ = await publish(store, SETTINGS, "m", version.contents, about, promote="always")
+        return number
 
     async def check(step: int) -> None:
         assert len(await listed(any_fleet, registry)) in (step + 1, step + 2)
@@ -86,7 +88,7 @@ async def test_each_job_publishes_one_version_under_concurrency(
     made = await asyncio.gather(
         *(publish(store, SETTINGS, "m", one.contents, meta_of(job), promote="always") for job in jobs)
     )
-    assert set(made) == set(range(1, n_jobs + 1))
+    assert {number for number, _ in made} == set(range(1, n_jobs + 1))
     assert {job for _, job in await listed(fleet, registry)} == set(jobs)
     assert len(await store.blobs.keys(BLOBS)) == 2 * n_jobs
 
@@ -237,7 +239,8 @@ async def test_a_model_deleted_during_publishing_is_created_again(
         return await put(*args, **kwargs)
 
     store.documents.put = deleting
-    assert await publish(store, SETTINGS, "m", one.contents, meta_of("job"), promote="always") == 1
+    number, _ = await publish(store, SETTINGS, "m", one.contents, meta_of("job"), promote="always")
+    assert number == 1
     assert await listed(lone_fleet, registry) == [(1, "job")]
     record = await store.models.find("m")
     assert record.incarnation > deleted[0].incarnation
@@ -275,8 +278,10 @@ async def test_limits_of_publishing(lone_fleet: Any, one: Any, meta_of: Any) -> 
     registry = await lone_fleet.start()
     store = lone_fleet.store(registry)
 
-    async def attempt(job: str, name: str = "m", **settings: Any) -> Any:
-        return await publish(store, settings_of(**settings), name, one.contents, meta_of(job), promote="always")
+    async def attempt(job: str, name: str = "m", **settings: Any) -> int:
+        about = meta_of(job)
+        number, _ = await publish(store, settings_of(**settings), name, one.contents, about, promote="always")
+        return number
 
     with pytest.raises(LimitExceeded, match="bytes"):
         await attempt("j", max_model_bytes=100)
@@ -438,10 +443,10 @@ class TestAutomaticPromotion:
     """A version is served by itself if it has converged, was measured, and takes the examples of the one before."""
 
     async def publish(self, fleet: Any, registry: Any, version: Any, about: Any, promote: Any = "if_better") -> Any:
-        number = await publish(fleet.store(registry), SETTINGS, "m", version.contents, about, promote=promote)
+        number, written = await publish(fleet.store(registry), SETTINGS, "m", version.contents, about, promote=promote)
         versions = await fleet.versions(registry)
-        found = await versions.find(number)
-        return found.meta.not_promoted_because, versions.catalogue.served
+        assert (await versions.find(number)).meta == written
+        return written.not_promoted_because, versions.catalogue.served
 
     async def test_a_converged_and_measured_version_is_promoted(
         self, lone_fleet: Any, one: Any, two: Any, meta_of: Any

@@ -134,7 +134,7 @@ async def forget(request: Request, response: Response, context: ContextOf, name:
         wanted, _ = await read_model(request, ForgetRequest)
         found = await replica.find_entries(_positions(wanted))
         selection = Selection(frozenset(wanted.refs or ()), frozenset(found))
-        receipt = await context.registry.forgetter.begin(replica, selection, access_of(request).key_id)
+        receipt = await context.forgetter.begin(replica, selection, access_of(request).key_id)
     response.headers["Location"] = f"/v1/models/{name}/forget/{receipt.id}"
     return _document(name, receipt)
 
@@ -156,7 +156,7 @@ def _positions(wanted: ForgetRequest) -> list[str]:
 async def list_receipts(context: ContextOf, name: str) -> dict[str, Any]:
     """Lists the receipts of the model, the latest first."""
     online(await context.registry.get(name))
-    receipts = await context.registry.forgetter.receipts(name)
+    receipts = await context.forgetter.receipts(name)
     return {"receipts": [_document(name, receipt) for receipt in reversed(receipts)]}
 
 
@@ -171,7 +171,7 @@ async def read_receipt(context: ContextOf, name: str, id: str) -> dict[str, Any]
     """Returns the receipt of a request to forget examples. If the server that runs the request stops, another one
     finishes it: the receipt is then done if the new state was already active; else it failed and changed nothing."""
     online(await context.registry.get(name))
-    return _document(name, await context.registry.forgetter.receipt(name, id))
+    return _document(name, await context.forgetter.receipt(name, id))
 
 
 @router.endpoint(

@@ -179,49 +179,46 @@ def _new_ids(context: Context, n: int) -> tuple[list[str], str]:
 
 async def _learn(request: Request, name: str, operation: str) -> Response:
     context = context_of(request)
+    settings = context.settings
     async with context.registry.use(name) as model:
         replica = online(model)
         with counting_refusals(context, name):
-            return await _learn_with(replica, request, operation, context)
-
-
-async def _learn_with(replica: Replica, request: Request, operation: str, context: Context) -> Response:
-    settings = context.settings
-    deadline = time.monotonic() + settings.max_queue_wait_seconds
-    replica.queue.check_wait()  # before the body is read, when rejecting is cheap
-    raw = await read_body(request, JSON, settings.max_body_bytes)
-    started = time.perf_counter()
-    want_predictions = operation == "predict-update"
-    alone = schemas.PredictUpdateRequest if want_predictions else schemas.UpdateItem
-    batch = schemas.PredictUpdateBatch if want_predictions else schemas.UpdateBatch
-    convert = partial(
-        to_example,
-        max_features=settings.max_features,
-        records=replica.records,
-        alone=alone,
-        max_fields=max_fields_of(raw, settings.limits.max_record_fields),
-    )
-    async with context.turns.turn(raw, deadline):
-        document = await read_value(raw)
-        key = idempotency_key(request, operation, raw)
-        probabilities = want_predictions and take_flag(document, "probabilities")
-        items = await to_items(document, convert, batch, settings.limits.max_batch_examples)
-        del document
-    access_of(request).charge(len(items.values))
-    try:
-        updated = await replica.update(
-            items.values,
-            key=key,
-            want_predictions=want_predictions,
-            want_probabilities=probabilities,
-            check=partial(check_predictions, context, probabilities) if want_predictions and items.batch else None,
-            deadline=deadline,
-        )
-    except InvalidExample as error:
-        raise items.problem(error) from error
-    seconds = time.perf_counter() - started
-    shown = Selection(settings.max_scores)
-    content = await response_json(updated.predictions, items.batch, receipt(updated, request.scope), shown)
-    learnt = 0 if updated.replayed else len(items.values)
-    context.telemetry.updated(replica.name, learnt, seconds, updated.alarms)
-    return RawJSONResponse(content, headers=[REPLAYED] if updated.replayed else [])
+            deadline = time.monotonic() + settings.max_queue_wait_seconds
+            replica.queue.check_wait()  # before the body is read, when rejecting is cheap
+            raw = await read_body(request, JSON, settings.max_body_bytes)
+            started = time.perf_counter()
+            want_predictions = operation == "predict-update"
+            alone = schemas.PredictUpdateRequest if want_predictions else schemas.UpdateItem
+            batch = schemas.PredictUpdateBatch if want_predictions else schemas.UpdateBatch
+            convert = partial(
+                to_example,
+                max_features=settings.max_features,
+                records=replica.records,
+                alone=alone,
+                max_fields=max_fields_of(raw, settings.limits.max_record_fields),
+            )
+            async with context.turns.turn(raw, deadline):
+                document = await read_value(raw)
+                key = idempotency_key(request, operation, raw)
+                probabilities = want_predictions and take_flag(document, "probabilities")
+                items = await to_items(document, convert, batch, settings.limits.max_batch_examples)
+                del document
+            access_of(request).charge(len(items.values))
+            checks = want_predictions and items.batch
+            try:
+                updated = await replica.update(
+                    items.values,
+                    key=key,
+                    want_predictions=want_predictions,
+                    want_probabilities=probabilities,
+                    check=partial(check_predictions, context, probabilities) if checks else None,
+                    deadline=deadline,
+                )
+            except InvalidExample as error:
+                raise items.problem(error) from error
+            seconds = time.perf_counter() - started
+            shown = Selection(settings.max_scores)
+            content = await response_json(updated.predictions, items.batch, receipt(updated, request.scope), shown)
+            learnt = 0 if updated.replayed else len(items.values)
+            context.telemetry.updated(name, learnt, seconds, updated.alarms)
+            return RawJSONResponse(content, headers=[REPLAYED] if updated.replayed else [])

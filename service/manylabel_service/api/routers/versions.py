@@ -222,7 +222,7 @@ async def _promote_follower(
     if wanted != PromoteRequest():
         raise invalid(("version",), "must be omitted: a follower has no versions")
     key = idempotency_key(request, "promote", raw)
-    done, replayed = await context.registry.promote(follower.name, key, access.key_id)
+    done, replayed = await context.promoter.promote(follower.name, key, access.key_id)
     note(request.scope, position=done.position)
     note_replayed(response, replayed)
     document = done.model_dump(include={"follower", "algorithm", "updates", "since", "position"})

@@ -4,11 +4,11 @@ import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from manylabel_core.records import RecordEncoder, RecordError, RecordLimits
 from manylabel_core.records.forms import input_kind
@@ -42,8 +42,6 @@ _PLUS_LOST = re.compile(r":\d\d(\.\d+)? \d\d:?\d\d$")
 
 LABELS: TypeAdapter[list[str] | dict[str, bool]] = TypeAdapter(LabelsBody)
 """Validator of labels."""
-
-ItemT = TypeVar("ItemT", bound=BaseModel)
 
 
 def read_position(value: str) -> str:
@@ -83,8 +81,9 @@ def to_features(
     check_fields(item, at, max_fields)
     kind = PredictItem if at else PredictRequest
     if _has_record(item):
-        return record_features(_valid(kind, item, kind, at).x, (*at, "x"), max_features, records)
-    return _features(_valid(PredictNumbers, item, kind, at).x, (*at, "x"), max_features)
+        return record_features(validated(kind, item, at, path_in_item).x, (*at, "x"), max_features, records)
+    valid = validated(PredictNumbers, item, at, path_in_item, {(): kind})
+    return _features(valid.x, (*at, "x"), max_features)
 
 
 def to_inputs(
@@ -129,10 +128,10 @@ def to_example(
     check_fields(item, at, max_fields)
     kind = UpdateItem if at else alone
     if _has_record(item):
-        record = _valid(kind, item, kind, at)
+        record = validated(kind, item, at, path_in_item)
         x = record_features(record.x, (*at, "x"), max_features, records)
         return Example(x, to_labels(record.y, (*at, "y")), record.weight, record.source, record.ref)
-    valid = _valid(UpdateNumbers, item, kind, at)
+    valid = validated(UpdateNumbers, item, at, path_in_item, {(): kind})
     y = to_labels(valid.y, (*at, "y"))
     return Example(_features(valid.x, (*at, "x"), max_features), y, valid.weight, valid.source, valid.ref)
 
@@ -174,11 +173,6 @@ def _n_fields(value: Any) -> int:
 
 def _has_record(item: Any) -> bool:
     return isinstance(item, dict) and input_kind(item.get("x")) in ("record", "text")
-
-
-def _valid(form: type[ItemT], item: Any, kind: type[BaseModel], at: Path) -> ItemT:
-    """Return an item validated as `form`; raise a Problem that lists the fields of `kind`."""
-    return validated(form, item, at, path_in_item, {(): kind})
 
 
 def record_features(x: Any, at: Path, max_features: int, records: RecordEncoder) -> Features:

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from manylabel_service.clock import now_ms
 from manylabel_service.datasets.from_stream import rows_of_stream
@@ -12,11 +12,20 @@ from manylabel_service.errors import BlobDamaged, BlobNotFound, StorageFull, Sto
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import Checkpoint, JobDocument, Task
 from manylabel_service.jobs.job_store import blobs_of, gathered_key
-from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, HeldOut, Result, Rows, StreamSample
+from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, Result, Rows, StreamSample
 from manylabel_service.jobs.supervision.lease import TaskLease
-from manylabel_service.jobs.training.request import CHECKPOINT, DATA, HELD, RESULT, UNLABELLED, FitRequest, Part
+from manylabel_service.jobs.training.request import (
+    CHECKPOINT,
+    DATA,
+    HELD,
+    RESULT,
+    UNLABELLED,
+    FitRequest,
+    FitResult,
+    Part,
+)
 from manylabel_service.storage import blob_to_file, file_to_blob
-from manylabel_service.trained.publishing import publish, published_meta
+from manylabel_service.trained.publishing import publish
 from manylabel_service.trained.version import VersionMeta
 
 TEST_OF = {"train": "test"}
@@ -192,44 +201,36 @@ def _measured_on(record: JobDocument) -> str | None:
     return blake2b(repr(rows).encode(), digest_size=16).hexdigest()
 
 
-async def publish_result(context: JobContext, record: JobDocument, directory: Path, made: dict[str, Any]) -> Result:
-    """Publish the result of a fit as a version of the job's model; repeated calls publish it once.
-
-    Parameters
-    ----------
-    made : reported result: `rows`, `held_out`, `converged`, `gap`, `seconds`.
-    """
-    spec, task = record.spec, record.tasks[-1]
-    held_out = None if made["held_out"] is None else HeldOut.model_validate(made["held_out"])
+async def publish_result(context: JobContext, record: JobDocument, directory: Path, fit: FitResult) -> Result:
+    """Publish the result of a fit as a version of the job's model; repeated calls publish it once."""
+    spec, task, held_out = record.spec, record.tasks[-1], fit.held_out
     meta = VersionMeta(
         job=record.id,
         trainer=spec.trainer,
         params=task.params,
-        rows=made["rows"],
+        rows=fit.rows,
         measures=None if held_out is None else held_out.measures,
         baseline=None if held_out is None else held_out.baseline,
         created_unix_ms=now_ms(),
-        converged=made["converged"],
-        gap=made["gap"],
+        converged=fit.converged,
+        gap=fit.gap,
         sampled=None if (sampled := record.sampled()) is None else sampled.model_dump(),
         data=spec.data.model_dump(mode="json"),
         measured_on=None if held_out is None else _measured_on(record),
     )
     artifact = await asyncio.to_thread((directory / RESULT).read_bytes)
-    number = await publish(context.store, context.settings, spec.model, artifact, meta, promote=spec.promote)
-    published = await published_meta(context.store, spec.model, number)
-    not_promoted_because = None if published is None else published.not_promoted_because
+    number, published = await publish(context.store, context.settings, spec.model, artifact, meta, promote=spec.promote)
     return Result(
         model=spec.model,
         version=number,
-        rows=made["rows"],
-        converged=made["converged"],
-        gap=made["gap"],
-        promoted=spec.promote != "never" and not_promoted_because is None,
-        not_promoted_because=not_promoted_because,
-        worse=None if published is None else published.worse,
+        rows=fit.rows,
+        converged=fit.converged,
+        gap=fit.gap,
+        promoted=spec.promote != "never" and published.not_promoted_because is None,
+        not_promoted_because=published.not_promoted_because,
+        worse=published.worse,
         held_out=held_out,
         params=task.params,
         trials=record.trials(),
-        seconds=made["seconds"],
+        seconds=fit.seconds,
     )

@@ -39,6 +39,7 @@ from manylabel_service.jobs.supervision.files import (
 from manylabel_service.jobs.supervision.lease import TaskChange, TaskLease
 from manylabel_service.jobs.supervision.workdirs import task_directory
 from manylabel_service.jobs.training.child import ORPHANED
+from manylabel_service.jobs.training.request import FitResult
 from manylabel_service.storage import UNREADABLE
 
 RELEASE_SECONDS = 5.0
@@ -142,8 +143,9 @@ class Supervision:
         number, token = self._lease.number, self._lease.token
         with task_directory(self._context.settings.data_dir / "jobs") as directory:
             if self._task.stage == "fit":
-                made = await self._publish(directory, await self._trained(directory))
-                return lambda job, _, now: job.succeed(number, token, made, now)
+                fit = FitResult.model_validate(await self._trained(directory))
+                result = await self._publish(directory, fit)
+                return lambda job, _, now: job.succeed(number, token, result, now)
             gathers = self._task.stage == "gather"
             outcome = await (self._gathered(directory) if gathers else self._trained(directory))
             return lambda job, *_: job.finish(number, token, outcome)
@@ -163,15 +165,13 @@ class Supervision:
         self._lease.add_log_line(f"took examples from the stream of model {data.stream}: {taken.text}")
         return taken.model_dump()
 
-    async def _publish(self, directory: Path, result: dict[str, Any]) -> Result:
+    async def _publish(self, directory: Path, fit: FitResult) -> Result:
         def announce(_: JobDocument, task: Task, __: str) -> None:
             task.publishing = True
 
         record = await self._lease.commit(announce)
         try:
-            made = await self._lease.retry_until_stored(
-                lambda: publish_result(self._context, record, directory, result)
-            )
+            made = await self._lease.retry_until_stored(lambda: publish_result(self._context, record, directory, fit))
         except StorageFull as error:
             raise TaskFailed("storage_full", error.answer()) from error
         except ServiceError as error:

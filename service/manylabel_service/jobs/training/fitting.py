@@ -31,9 +31,10 @@ from manylabel_core.solvers import Progress
 from manylabel_core.splitting import folds
 from manylabel_core.state import State
 from manylabel_service.jobs.spec.measures import all_measures, baseline_measures, label_measures
+from manylabel_service.jobs.spec.schemas import HeldOut, LabelMeasures
 from manylabel_service.jobs.spec.trainers import PARAMS
 from manylabel_service.jobs.training import data as training_data
-from manylabel_service.jobs.training.request import CHECKPOINT, RESULT, FitRequest
+from manylabel_service.jobs.training.request import CHECKPOINT, RESULT, FitRequest, FitResult
 from manylabel_service.trained.artifact import Convergence, ModelArtifact
 
 TRACE_POINTS = 512
@@ -188,12 +189,12 @@ class FitRun:
         if held is not None and held.n_rows:
             scores = self._scores(estimator, held)
             labels = label_measures(held.Y, scores, held.label_names, held.weights)
-            measured = {
-                "rows": held.n_rows,
-                "measures": all_measures(held.Y, scores, held.weights),
-                "baseline": baseline_measures(learnt.Y, held.Y, learnt.weights, held.weights),
-                "labels": _most_frequent(labels),
-            }
+            measured = HeldOut(
+                rows=held.n_rows,
+                measures=all_measures(held.Y, scores, held.weights),
+                baseline=baseline_measures(learnt.Y, held.Y, learnt.weights, held.weights),
+                labels=_most_frequent(labels),
+            )
         artifact = ModelArtifact(
             estimator.to_bytes(),
             learnt.label_names,
@@ -204,8 +205,14 @@ class FitRun:
             learnt.label_details,
         )
         (self.directory / RESULT).write_bytes(artifact.to_bytes())
-        facts = {"rows": learnt.n_rows, "held_out": measured, "converged": self._converged, "gap": _gap_of(estimator)}
-        self.report("result", {**facts, "seconds": sum(self.checkpoint.seconds) + self.checkpoint.reached.seconds})
+        result = FitResult(
+            rows=learnt.n_rows,
+            held_out=measured,
+            converged=self._converged,
+            gap=_gap_of(estimator),
+            seconds=sum(self.checkpoint.seconds) + self.checkpoint.reached.seconds,
+        )
+        self.report("result", result.model_dump())
 
     def _out_of_fold(
         self,
@@ -346,9 +353,7 @@ def _gap_of(estimator: Any) -> float | None:
     return gap if math.isfinite(gap) else None
 
 
-def _most_frequent(labels: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _most_frequent(labels: dict[str, dict[str, Any]]) -> dict[str, LabelMeasures]:
     """Return the labels to report, in their order; the version has all labels."""
-    if len(labels) <= MAX_LABELS_REPORTED:
-        return labels
     chosen = set(sorted(labels, key=lambda name: -labels[name]["support"])[:MAX_LABELS_REPORTED])
-    return {name: measures for name, measures in labels.items() if name in chosen}
+    return {name: LabelMeasures(**measures) for name, measures in labels.items() if name in chosen}

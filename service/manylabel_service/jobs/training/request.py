@@ -1,4 +1,4 @@
-"""Request to a training process: a file next to its data."""
+"""Request to a training process, a file next to its data, and the result of a fit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict
 
 from manylabel_service.jobs.spec.measures import Measure
+from manylabel_service.jobs.spec.schemas import HeldOut
 
 REQUEST = "request.json"
 DATA: Final = "data"
@@ -67,3 +68,24 @@ class FitRequest(BaseModel, defer_build=True):
     def read(cls, directory: Path) -> FitRequest:
         """Read the request from its file."""
         return cls.model_validate_json((directory / REQUEST).read_bytes())
+
+
+class FitResult(BaseModel, defer_build=True):
+    """Facts about a fit, which the process reports when its model is in `RESULT`.
+
+    Attributes
+    ----------
+    rows : number of rows learnt.
+    held_out : metrics on the held-out rows; None without any.
+    converged : whether the fit converged within its iterations.
+    gap : upper bound of the relative distance from the optimum; None if unknown.
+    seconds : seconds spent on the fit and those of its folds.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rows: int
+    held_out: HeldOut | None
+    converged: bool
+    gap: float | None
+    seconds: float

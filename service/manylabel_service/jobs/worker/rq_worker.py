@@ -60,7 +60,8 @@ class RQWorkerProcess:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tasks", daemon=True)
         self._task: asyncio.Task[None] | None = None
-        self._membership = Membership(self._store, "worker", lambda: {"ready": not self.stopping})
+        self._membership = Membership(self._store, "worker")
+        self._membership.describe = lambda: {"ready": not self.stopping}
         self._taking_part: Future[None] | None = None
         self._compiling: subprocess.Popen[bytes] | None = None
         self.stopping = False

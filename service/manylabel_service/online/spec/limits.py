@@ -4,7 +4,7 @@ The limits of a server decide which entries are appended to a log; these limits 
 the same effect on every replica.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -61,26 +61,23 @@ class ModelLimits(_Limit):
     @property
     def rejects(self) -> bool:
         """True if an update can be rejected because of the limits."""
-        return any(limit.policy == "reject" for limit in self.given)
+        return most_of(self.features, "reject") is not None or most_of(self.labels, "reject") is not None
 
     @property
     def ignores(self) -> bool:
         """True if a part of an example can be omitted because of the limits."""
-        return any(limit.policy == "ignore" for limit in self.given)
+        return most_of(self.features, "ignore") is not None or most_of(self.labels, "ignore") is not None
 
     @property
     def hashes(self) -> bool:
         """True if the names of features are not stored."""
         return self.features is not None and self.features.policy == "hash"
 
-    @property
-    def given(self) -> Sequence[FeatureLimit | LabelLimit]:
-        """Limits that are set."""
-        return [limit for limit in (self.features, self.labels) if limit is not None]
-
     def within(self, n_features: int, n_labels: int) -> tuple[int, int]:
         """Bound estimated numbers of columns by the limits."""
-        return _within(self.features, n_features), _within(self.labels, n_labels)
+        if self.features is not None:
+            n_features = min(n_features, self.features.most)
+        return n_features, n_labels if self.labels is None else min(n_labels, self.labels.most)
 
 
 UNLIMITED = ModelLimits()
@@ -124,10 +121,6 @@ def check_labels(labels: Vocabulary, ignored: Any, limit: LabelLimit | None) -> 
     if limit is not None and len(labels) > limit.most:
         raise ValueError(f"labels: {len(labels)}, above the limit of {limit.most}")
     return check_ignored(ignored, len(labels), limit)
-
-
-def _within(limit: FeatureLimit | LabelLimit | None, n_columns: int) -> int:
-    return n_columns if limit is None else min(n_columns, limit.most)
 
 
 def _only_undeclared(limits: ModelLimits | None, info: ValidationInfo) -> ModelLimits | None:

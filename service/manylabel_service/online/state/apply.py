@@ -204,7 +204,8 @@ class ApplyBatch:
         self.outcomes: list[ApplyResult] = []
         self.learnt = 0
         self.needed_snapshot: str | None = None
-        self._block, self._done = _Block(), list[_Entry]()
+        self._block: _Block
+        self._done: list[_Entry]
         self._learnt: Learnt | None = None
         self._alone: _Entry | LogEntry | None = None
         """Next entry if `learn` (or `finish` without it) applies or begins it, because this takes long."""
@@ -232,7 +233,7 @@ class ApplyBatch:
                     break  # an earlier state is needed
                 continue
             if not entry.begun:
-                if _repeats_key(entry, done):
+                if done and _repeats_key(entry, done):
                     break  # the earlier entry must be completed first
                 if self._begins_long(entry):
                     self._alone = None if done or len(block) else entry
@@ -293,7 +294,8 @@ class ApplyBatch:
 
     def learn(self) -> None:
         """Learn the collected examples, or apply or begin an entry that takes long."""
-        self._do_alone()
+        if self._alone is not None:
+            self._do_alone()
         model, block, pipeline = self._model, self._block, self._model.learner.pipeline
         n_known = model.learner.n_features_
         if (collected := self.collected) is not None:
@@ -312,7 +314,8 @@ class ApplyBatch:
 
     def finish(self) -> bool:
         """Complete the learnt entries; return whether entries remain, or a snapshot is needed."""
-        self._do_alone()
+        if self._alone is not None:
+            self._do_alone()
         if self._learnt is not None:
             self.learnt += len(self._block)
             self._spread(self._block, *self._learnt)
@@ -469,7 +472,7 @@ class ApplyBatch:
             learnt=learnt,
             alarms=alarms,
             previous_position=previous,
-            label_changes=tuple(new_labels(model, entry.new_labels)),
+            label_changes=tuple(new_labels(model, entry.new_labels)) if entry.new_labels else (),
         )
 
 

@@ -343,17 +343,17 @@ class FeatureSpace:
     def add(self, x: Features) -> Columns:
         """Return the columns of an example about to be learnt; new features get columns within the limit."""
         if x.names is not None and self._n_hashed is None:
-            return self._with_vectors(x, self._add_names(x, x.names))
+            found = self._add_names(x, x.names)
+            return self._with_vectors(x, found) if x.vectors else found
         self.layout, given = self.layout.learning(x, self.layout.numbers_of(x))
         found = self._found(_with_given(x, given), add=True)
         if x.names is None and self._n_kept is not None:
             self.ignored += int(np.count_nonzero(x.values) - np.count_nonzero(found[1]))
-        return self._with_vectors(x, found)
+        return self._with_vectors(x, found) if x.vectors else found
 
     def _with_vectors(self, x: Features, found: Columns) -> Columns:
         """Return the columns of an example, including those of its vectors in known blocks."""
-        if not x.vectors:
-            return found
+        assert x.vectors is not None
         columns, values, first = [found[0]], [found[1]], VECTOR_COLUMNS
         for name, length in self.layout.vectors:
             vector = x.vectors.get(name)
@@ -401,7 +401,8 @@ class FeatureSpace:
         Features never learnt get the columns that learning would assign: they have no weight, but count in the norm of
         the example. Features that learning would ignore are omitted.
         """
-        return self._with_vectors(x, self._found(x))
+        found = self._found(x)
+        return self._with_vectors(x, found) if x.vectors else found
 
     def name_in(self, x: Features) -> Callable[[int], str | int]:
         """Return the name or index of the feature in a column of an example; of several, the one with the largest

@@ -509,7 +509,7 @@ class OnlineModel:
     @property
     def hidden_columns(self) -> list[int]:
         """Ascending columns of retired and paused labels."""
-        return self._columns(self.hidden)
+        return self._columns(hidden) if (hidden := self.hidden) else []
 
     def hide(self) -> None:
         """Leave retired and paused labels out of the mean over labels, after a change of either."""

@@ -304,7 +304,8 @@ class Applier(HostedModel):
             if error is None and (self._status is ApplierStatus.DIVERGED or self._behind):  # the end is unknown
                 self._sync_waiters, waiters = waiters + self._sync_waiters, []
         finally:
-            _answer(waiters, error)
+            if waiters:
+                _answer(waiters, error)
 
     async def _commit(self, group: list[Pending[Any]]) -> ServiceError | None:
         """Append and apply a group, and resolve its requests; return the error that prevented this, if any."""
@@ -326,7 +327,7 @@ class Applier(HostedModel):
         """Append the group; first apply earlier entries of other processes, then the group."""
         stored = await self._append([pending.payload for pending in group])
         n_foreign = len(stored) - len(group)
-        entries = await self._replayer.decoded(stored[:n_foreign])
+        entries = await self._replayer.decoded(stored[:n_foreign]) if n_foreign else []
         entries += [LogEntry(e.position, p.change, p.checked) for e, p in zip(stored[n_foreign:], group, strict=True)]
         try:
             if GATE.closed:
@@ -428,10 +429,10 @@ class Applier(HostedModel):
         """Count the learnt examples, and notify callers that wait for a position or for events."""
         self.snapshotter.note_applied(sum(result.learnt for result in results), size_bytes, by_others)
         self._position_waiters.notify()
-        if self.events:
+        if self._events:
             for event in chain.from_iterable(map(events_of, results)):
-                self.events.record(event)
-            self.events.notify()
+                self._events.record(event)
+            self._events.notify()
 
     async def _reserve_capacity(self, group: list[Pending[Any]]) -> None:
         """Reserve memory for the group's new columns if the copy of the model takes long."""

@@ -35,6 +35,7 @@ class Pending(Generic[C]):
     Attributes
     ----------
     refused : errors of the examples rejected separately, by index; `change` is without them.
+    growth : growth of the model by the update.
     deadline : time of the queue's clock by which earlier changes must be complete, or it is rejected.
     result : result, once the change is queued.
     """
@@ -44,12 +45,11 @@ class Pending(Generic[C]):
     checked: Checked | None = None
     refused: Mapping[int, ServiceError] = field(default_factory=dict)
     deadline: float = math.inf
+    growth: SizeDelta = field(init=False)
     result: "asyncio.Future[ApplyResult]" = field(init=False)
 
-    @property
-    def growth(self) -> SizeDelta:
-        """Growth of the model by the update."""
-        return SizeDelta() if self.checked is None else self.checked.growth
+    def __post_init__(self) -> None:
+        self.growth = SizeDelta() if self.checked is None else self.checked.growth
 
 
 MAX_BYTES = 2**28
@@ -96,7 +96,7 @@ class UpdateQueue:
     @property
     def seconds(self) -> float:
         """Return the estimated wait of an update, from the recent speed of the model."""
-        return self._rate.seconds(self.examples)
+        return self._rate.seconds(self.growth.examples)
 
     def check_wait(self) -> None:
         """Raise QueueFull if a new update would exceed the maximum wait."""
@@ -120,7 +120,7 @@ class UpdateQueue:
 
     def _check_room(self, n_examples: int, n_bytes: int) -> None:
         for waiting, more, limit, unit in (
-            (self.examples, n_examples, self._max_examples, "examples"),
+            (self.growth.examples, n_examples, self._max_examples, "examples"),
             (self.payload_bytes, n_bytes, MAX_BYTES, "bytes"),
         ):
             if waiting and waiting + more > limit:

@@ -25,6 +25,7 @@ from manylabel_service.errors import ForgetRunning, NotReady, PredictionNotFound
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models import successions
+from manylabel_service.models.forgetting import Forgetter
 from manylabel_service.online.history import archiver as archivers
 from manylabel_service.online.history.catalogue import CatalogueStore, collect_garbage
 from manylabel_service.online.history.lineage import Receipt
@@ -50,7 +51,7 @@ small_segments = histories.small_segments
 
 async def forgotten(registry: Any, selection: Selection = REFS, name: str = "m") -> Receipt:
     """Have examples forgotten; return the receipt once it is done."""
-    begun = await registry.forgetter.begin(await registry.get(name), selection, "key-1")
+    begun = await Forgetter(registry.successions).begin(await registry.get(name), selection, "key-1")
     receipt = await ended(registry, begun.id, name)
     assert (receipt.status, receipt.error) == ("done", None)
     return receipt
@@ -60,7 +61,7 @@ async def ended(registry: Any, id: str, name: str = "m") -> Receipt:
     found: list[Receipt] = []
 
     async def is_over() -> bool:
-        found[:] = [await registry.forgetter.receipt(name, id)]
+        found[:] = [await Forgetter(registry.successions).receipt(name, id)]
         return found[0].status != "running"
 
     await eventually_async(is_over)
@@ -276,9 +277,9 @@ async def test_a_model_forgets_one_request_at_a_time(lone_fleet: Any) -> None:
     registry = await lone_fleet.start()
     replica = await registry.create(lone_fleet.spec())
     await replica.update([named(REF, a=1)])
-    first = await registry.forgetter.begin(replica, REFS, None)
+    first = await Forgetter(registry.successions).begin(replica, REFS, None)
     with pytest.raises(ForgetRunning):
-        await registry.forgetter.begin(replica, REFS, None)
+        await Forgetter(registry.successions).begin(replica, REFS, None)
     assert (await ended(registry, first.id)).status == "done"
 
 
@@ -297,7 +298,7 @@ async def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(any_fleet: Any
     store = any_fleet.store(registry)
     owners = {"replace": store.models, "erased": store, "purge": CatalogueStore}
     async with killed_after(any_fleet, registry, owners.get(step, Rewriter), "delete_all" if step == "purge" else step):
-        receipt = await registry.forgetter.begin(replica, REFS, None)
+        receipt = await Forgetter(registry.successions).begin(replica, REFS, None)
     again = await any_fleet.start(**SMALL)
     receipt = await ended(again, receipt.id)
     switched = step in ("replace", "purge", "erased")
@@ -329,7 +330,7 @@ async def test_garbage_collection_spares_a_successor_that_takes_its_name_meanwhi
 
     reached = asyncio.Event()
     monkeypatch.setattr(Rewriter, "finish", finish)
-    receipt = await registry.forgetter.begin(replica, REFS, None)
+    receipt = await Forgetter(registry.successions).begin(replica, REFS, None)
     await reached.wait()
     read = store.models.all
 
@@ -346,7 +347,7 @@ async def test_garbage_collection_spares_a_successor_that_takes_its_name_meanwhi
     replica = await registry.get("m")
     assert await store.blobs.keys(f"history/{replica.record.incarnation}/")
     assert (await replica.verify()).states
-    assert await registry.forgetter.receipts("m")
+    assert await Forgetter(registry.successions).receipts("m")
 
 
 async def test_updates_during_forgetting_are_in_the_new_state(fleet: Any) -> None:
@@ -558,14 +559,14 @@ async def test_appends_go_on_while_a_reader_keeps_deleted_data_in_the_database(
 
     monkeypatch.setattr(WalCheckpointer, "truncate", counted)
     with reader_of(tmp_path / "data" / "manylabel.sqlite3"):
-        receipt = await registry.forgetter.begin(replica, REFS, None)
+        receipt = await Forgetter(registry.successions).begin(replica, REFS, None)
         for _ in range(50):
             await other.update([named(a=1)])
         before = await eventually_async(lambda: attempts)
         await eventually_async(lambda: attempts > before + 10)  # also after the timeout
         for _ in range(50):
             await other.update([named(a=1)])
-        assert (await registry.forgetter.receipt("m", receipt.id)).status == "running"
+        assert (await Forgetter(registry.successions).receipt("m", receipt.id)).status == "running"
         replica = await registry.get("m")
         await replica.update([named(c=1)])
     receipt = await ended(registry, receipt.id)
@@ -593,7 +594,7 @@ async def test_a_server_stops_while_a_reader_keeps_deleted_data_in_the_database(
 
     monkeypatch.setattr(WalCheckpointer, "truncate", noted)
     with reader_of(tmp_path / "data" / "manylabel.sqlite3"):
-        receipt = await registry.forgetter.begin(replica, REFS, None)
+        receipt = await Forgetter(registry.successions).begin(replica, REFS, None)
         await eventually_async(lambda: attempts)
         async with asyncio.timeout(DEADLINE_SECONDS):
             await fleet.stop(registry)
@@ -609,10 +610,10 @@ async def test_the_recovery_of_a_change_leaves_a_later_one_alone(lone_fleet: Any
     former = await forgotten(registry)
     await (await registry.get("m")).update([named(REF, c=1)])
     with hanging_after(Rewriter, "build") as reached:
-        receipt = await registry.forgetter.begin(await registry.get("m"), REFS, None)
+        receipt = await Forgetter(registry.successions).begin(await registry.get("m"), REFS, None)
         await reached.wait()
         await registry.successions.recover("m", former.id)  # by a process that has seen the former one run
-        assert (await registry.forgetter.receipt("m", receipt.id)).status == "running"
+        assert (await Forgetter(registry.successions).receipt("m", receipt.id)).status == "running"
 
 
 async def test_a_change_whose_recovery_failed_is_completed_without_a_restart(
