@@ -97,9 +97,7 @@ PLACES = (
         "return value",
         STORAGE,
     ),
-    Place(
-        f"{SERVICE}/storage/sqlite/database/wal_checkpointer.py", "        os.fsync(self._descriptor)\n", "", STORAGE
-    ),
+    Place(f"{SERVICE}/storage/sqlite/maintenance.py", "        os.fsync(self._descriptor)\n", "", STORAGE),
     Place(
         f"{SERVICE}/storage/sqlite/logs.py",
         "one_statement = known >= log.last and",
