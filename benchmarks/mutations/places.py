@@ -189,7 +189,7 @@ PLACES = (
         "",
         "tests/service/online/snapshots",
     ),
-    Place(f"{SERVICE}/online/updates/in_flight_keys.py", "self._keys.discard(key.key)", "pass", "tests/service/online"),
+    Place(f"{SERVICE}/online/updates/admission.py", "self._keys.discard(key.key)", "pass", "tests/service/online"),
     Place(
         f"{SERVICE}/online/updates/update_queue.py",
         "if waiting and waiting + more > limit:",

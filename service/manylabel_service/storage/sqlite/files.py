@@ -131,7 +131,11 @@ class Reserve:
 
 
 class BlobFiles:
-    """Files of blobs in one folder. Blocking, for one thread at a time; no file stays open."""
+    """Files of blobs, ``<root>/<token>``. Blocking, for one thread at a time; no file stays open.
+
+    A file is never renamed, and never changes once a row names it. So a file without a row is still being written, or
+    was left by a dead process.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
