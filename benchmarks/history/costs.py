@@ -26,7 +26,7 @@ from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
 from manylabel_service.storage.places import open_place
-from manylabel_service.storage.sqlite.database import schema
+from manylabel_service.storage.sqlite import schema
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -97,9 +97,7 @@ PLACES = (
         "return value",
         STORAGE,
     ),
-    Place(
-        f"{SERVICE}/storage/sqlite/database/wal_checkpointer.py", "        os.fsync(self._descriptor)\n", "", STORAGE
-    ),
+    Place(f"{SERVICE}/storage/sqlite/maintenance.py", "        os.fsync(self._descriptor)\n", "", STORAGE),
     Place(
         f"{SERVICE}/storage/sqlite/logs.py",
         "one_statement = known >= log.last and",
@@ -191,7 +189,7 @@ PLACES = (
         "",
         "tests/service/online/snapshots",
     ),
-    Place(f"{SERVICE}/online/updates/in_flight_keys.py", "self._keys.discard(key.key)", "pass", "tests/service/online"),
+    Place(f"{SERVICE}/online/updates/admission.py", "self._keys.discard(key.key)", "pass", "tests/service/online"),
     Place(
         f"{SERVICE}/online/updates/update_queue.py",
         "if waiting and waiting + more > limit:",

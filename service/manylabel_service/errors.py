@@ -586,7 +586,6 @@ class StorageFull(StorageUnavailable, kind="full"):
     heals: bool = True
 
     def answer(self) -> str:
-        """Return advice for the client, as the base class does."""
         return "storage is full, and nothing was stored: retry when the operator has freed space"
 
 

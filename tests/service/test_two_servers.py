@@ -13,7 +13,7 @@ from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 from manylabel_core.batch import M3L
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Address, document_follower
+from manylabel_service.storage import Address, collection
 from manylabel_service.storage.redis import RedisStore
 from manylabel_service.trained.artifact import Convergence, ModelArtifact
 from manylabel_service.trained.publishing import publish
@@ -32,7 +32,7 @@ class Pair(NamedTuple):
 def pair(serve: Serve, shared_redis: Callable[[], str]) -> Iterator[Pair]:
     settings = {"store": shared_redis(), "job_slots": 0}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(document_follower, "WHOLE_SECONDS", inf)  # a poll of everything would find what is hidden
+        patch.setattr(collection, "WHOLE_SECONDS", inf)  # a poll of everything would find what is hidden
         with serve(**settings) as here, serve(**settings) as there:
             yield Pair(here, there, settings["store"])
 

@@ -6,8 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from manylabel_service.access.grant import ADMIN
 from manylabel_service.access.key import Key, KeyStore, new_key
-from manylabel_service.access.scopes import ADMIN
 from manylabel_service.errors import HasKeys, ServiceError
 from manylabel_service.programs import Parser, start
 from manylabel_service.settings import Settings

@@ -1,11 +1,54 @@
-"""Permissions of the caller of a request."""
+"""Permissions of the caller of a request: scopes, and patterns of names."""
 
+import re
 from collections.abc import Callable, Collection, Iterable
+from typing import Literal, get_args
 
-from manylabel_service.access.patterns import ANY, Patterns
 from manylabel_service.access.rates import RateLimiter
-from manylabel_service.access.scopes import Scope, included
 from manylabel_service.errors import ModelNotAllowed, ScopeMissing, ServiceError
+
+Scope = Literal["predict", "learn", "read", "train", "export", "admin"]
+
+SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
+ADMIN: Scope = "admin"
+"""Scope that includes all others."""
+
+
+def included(scopes: Collection[Scope]) -> frozenset[Scope]:
+    """Return scopes with the scopes that they include."""
+    return SCOPES if ADMIN in scopes else frozenset(scopes)
+
+
+ANY = "*"
+PATTERN = r"^([a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?|([a-z0-9][a-z0-9._-]{0,62})?\*)$"
+"""Syntax of a pattern: a name, or a prefix of names followed by an asterisk."""
+_PATTERN = re.compile(PATTERN)
+PATTERN_ALLOWED = "must be a name, or a prefix of names followed by an asterisk, such as tags-*"
+
+
+def is_pattern(pattern: str) -> bool:
+    """Return whether a text is a pattern."""
+    return _PATTERN.fullmatch(pattern) is not None
+
+
+class Patterns:
+    """Patterns of names: ``tags`` matches only that name, ``tags-*`` all names that begin with ``tags-``."""
+
+    __slots__ = ("_any", "_beginnings", "_names")
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        given = list(patterns)
+        self._names = frozenset(each for each in given if not each.endswith(ANY))
+        self._beginnings = tuple(each[:-1] for each in given if each.endswith(ANY))
+        self._any = ANY in given
+
+    def match(self, name: str) -> bool:
+        """Return whether a name matches one of the patterns."""
+        return self._any or name in self._names or name.startswith(self._beginnings)
+
+    def include(self, pattern: str) -> bool:
+        """Return whether all names that another pattern matches are among these."""
+        return pattern.startswith(self._beginnings) or pattern in self._names
 
 
 class Access:

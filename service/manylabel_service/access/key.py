@@ -8,9 +8,8 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from manylabel_service.access import key_text
-from manylabel_service.access.patterns import ANY
+from manylabel_service.access.grant import ANY, Scope
 from manylabel_service.access.rates import NO_RATES, RateLimits
-from manylabel_service.access.scopes import Scope
 from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.errors import DocumentDamaged, KeyNotFound, KeysFull
 from manylabel_service.storage import Collection, Documents, StoredModel, intact

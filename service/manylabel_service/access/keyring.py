@@ -8,11 +8,9 @@ from typing import Any
 import structlog
 
 from manylabel_service.access import key_text
-from manylabel_service.access.grant import Access
+from manylabel_service.access.grant import ADMIN, ANY, SCOPES, Access
 from manylabel_service.access.key import Key, KeyStore
-from manylabel_service.access.patterns import ANY
 from manylabel_service.access.rates import NO_RATES, RateLimiter
-from manylabel_service.access.scopes import ADMIN, SCOPES
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import (
     BeyondOwnKey,

@@ -38,7 +38,7 @@ from manylabel_service.errors import (
     check_limit,
 )
 from manylabel_service.hosting.examples import MAX_REF_BYTES
-from manylabel_service.jobs.supervision.workdirs import remove_stale, task_directory
+from manylabel_service.jobs.supervision.child_process import remove_stale, task_directory
 from manylabel_service.models.forgetting import ended_receipt
 from manylabel_service.models.membership import EXPIRY_SECONDS
 from manylabel_service.models.membership import KIND as MEMBERS

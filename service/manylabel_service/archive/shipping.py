@@ -46,7 +46,7 @@ from manylabel_service.errors import (
     ReleaseTooOld,
     SnapshotNotFound,
 )
-from manylabel_service.jobs.supervision.workdirs import remove_stale, task_directory
+from manylabel_service.jobs.supervision.child_process import remove_stale, task_directory
 from manylabel_service.online.history import segment
 from manylabel_service.online.history.lineage import KIND as LINEAGES
 from manylabel_service.online.history.lineage import Lineage, LineageStore

@@ -19,10 +19,10 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.jobs.context import HEARTBEAT_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobDocument
 from manylabel_service.jobs.job_store import JobStore, now
+from manylabel_service.jobs.local_runner import LocalRunner, Runner
 from manylabel_service.jobs.monitor import JobMonitor
 from manylabel_service.jobs.plan import check, plan, with_split
 from manylabel_service.jobs.queue_limit import QueueLimit
-from manylabel_service.jobs.runners.local import LocalRunner, Runner
 from manylabel_service.jobs.spec.schemas import Job, JobSpec, LogLine, State
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
@@ -235,7 +235,7 @@ def open_jobs(store: Store, settings: Settings, datasets: DatasetStore, publishe
     context = JobContext(store, settings, datasets, JobStore(store), published)
     if settings.job_runner == "local":
         return JobService(context, LocalRunner(context, settings.job_slots))
-    from manylabel_service.jobs.runners.rq import RQRunner  # imported here, because importing RQ takes long
+    from manylabel_service.jobs.worker.rq_runner import RQRunner  # imported here, because importing RQ takes long
 
     return JobService(context, RQRunner(context))
 

@@ -18,8 +18,8 @@ from manylabel_service.errors import JobNotFound, StorageUnavailable
 from manylabel_service.jobs.context import LEASE_SECONDS, POLL_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobDocument, Unchanged, queued
 from manylabel_service.jobs.job_store import BLOBS
-from manylabel_service.jobs.runners.local import Runner
-from manylabel_service.jobs.supervision.workdirs import remove_stale
+from manylabel_service.jobs.local_runner import Runner
+from manylabel_service.jobs.supervision.child_process import remove_stale
 from manylabel_service.online.history.catalogue import collect_garbage
 from manylabel_service.storage import UNREADABLE
 from manylabel_service.trained.version_store import collect_deleted

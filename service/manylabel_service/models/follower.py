@@ -7,8 +7,7 @@ import structlog
 
 from manylabel_service.backoff import pauses
 from manylabel_service.errors import ModelGone, StorageUnavailable
-from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.hosting.store_health import StoreHealth
+from manylabel_service.hosting.hosted_model import HostedModel, StoreHealth
 from manylabel_service.storage import SEED, START, DocumentFollower, Store, position_key
 from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import KIND

@@ -26,9 +26,8 @@ from manylabel_service.errors import (
     StorageUnavailable,
     check_limit,
 )
-from manylabel_service.hosting.hosted_model import HostedModel, ModelLifecycle
+from manylabel_service.hosting.hosted_model import HostedModel, ModelLifecycle, StoreHealth
 from manylabel_service.hosting.kernels import BASE, GATE, Kernels, NotCompiled
-from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.models.eviction import Eviction
 from manylabel_service.models.follower import Follower
 from manylabel_service.models.listing import SMALL_SPEC_BYTES, Listing

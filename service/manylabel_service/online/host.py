@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from manylabel_service.errors import NotReady
-from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.hosting.store_health import StoreHealth
+from manylabel_service.hosting.hosted_model import HostedModel, StoreHealth
 from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.settings import Settings
 from manylabel_service.slices import HalfPace

@@ -49,10 +49,9 @@ from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.online.state.served_metrics import ServedBy, VersionMeasures
 from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.state.tiers import tiers_of_examples
-from manylabel_service.online.updates.admission import Admission
+from manylabel_service.online.updates.admission import Admission, InFlightKeys
 from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.files import Verified
-from manylabel_service.online.updates.in_flight_keys import InFlightKeys
 from manylabel_service.online.updates.update_queue import Pending
 from manylabel_service.slices import Pace, SliceSize, in_thread
 from manylabel_service.storage import (
@@ -98,7 +97,6 @@ class Replica(Applier):
         return len(self.model.labels)
 
     def status(self) -> dict[str, Any]:
-        """Return the status of the model; raise NotReady unless the model is restored."""
         self.check_serving()
         model = self.model
         spec = model.online_spec
@@ -126,7 +124,6 @@ class Replica(Applier):
         return {**status, **self._fields.to_json(model)}
 
     def signature(self) -> Signature:
-        """Return the names of features and labels; raises like `status`."""
         self.check_serving()
         model = self.model
         vectors = model.features.layout.vector_fields
@@ -145,7 +142,6 @@ class Replica(Applier):
         return {**measured(self.model.prequential), **self.model.drift()}
 
     def gauges(self) -> dict[str, float]:
-        """Return the gauges for GET /metrics; raises like `status`."""
         self.check_serving()
         model = self.model
         ignored = {f"model_ignored_{kind}": count for kind, count in model.ignored.items()}

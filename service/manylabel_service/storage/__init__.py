@@ -6,13 +6,13 @@ from manylabel_service.storage.blob_pieces import blob_bytes, blob_to_file, file
 from manylabel_service.storage.collection import (
     UNREADABLE,
     Collection,
+    DocumentFollower,
     StoredModel,
     StoredPart,
     Unreadable,
     intact,
     newer_than,
 )
-from manylabel_service.storage.document_follower import DocumentFollower
 from manylabel_service.storage.opening import open_store, open_when_available, store_address
 from manylabel_service.storage.protocol import (
     MAX_DOCUMENT_BYTES,

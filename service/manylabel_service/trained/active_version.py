@@ -1,12 +1,12 @@
-"""Active version of a trained model, and loading of the next one.
+"""Active version of a trained model, loading of the next one, and the other versions in memory.
 
 One task loads the version to serve, in a thread, while the previous version predicts. Then one step replaces it and
 advances the position, so the position never includes a version that does not predict yet.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Iterable
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
 
@@ -25,7 +25,7 @@ from manylabel_service.hosting.position_waiters import PositionWaiters
 from manylabel_service.storage import START, position_key
 from manylabel_service.trained.predictor import Predictor
 from manylabel_service.trained.version import Version
-from manylabel_service.trained.version_store import Change, Promoted, VersionStore
+from manylabel_service.trained.version_store import Change, Promoted, VersionCatalogue, VersionStore
 
 RETRY_SECONDS = 5.0
 """Seconds until a version that could not be loaded is tried again."""
@@ -205,3 +205,57 @@ class ActiveVersion:
             action = "promote another version, or delete the model"
             log.error("version_load_failed", model=self._name, error=str(error), action=action)
         self.load_error = error
+
+
+MAX_OTHER_VERSIONS = 2
+"""Maximum number of versions of a model in memory besides the served one: the most recently used."""
+
+
+class OtherVersions:
+    """Cache of the versions requested by number."""
+
+    def __init__(self, load: Callable[[Version], Awaitable[Predictor]]) -> None:
+        self._load = load
+        self._loaded: OrderedDict[str, Predictor] = OrderedDict()  # by id, the most recently used last
+        self._loading = asyncio.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory of these versions."""
+        return sum(predictor.nbytes for predictor in self._loaded.values())
+
+    @property
+    def ids(self) -> str:
+        """Ids of the versions in memory, as one text."""
+        return " ".join(sorted(self._loaded))
+
+    @property
+    def busy(self) -> bool:
+        """True while a version is being loaded."""
+        return self._loading.locked()
+
+    def find(self, id: str) -> Predictor | None:
+        """Return a version if it is in memory."""
+        if id in self._loaded:
+            self._loaded.move_to_end(id)
+        return self._loaded.get(id)
+
+    async def load(self, version: Version) -> Predictor:
+        """Return a version, loading it if necessary, one at a time.
+
+        Raises VersionDamaged, StorageUnavailable or ModelGone.
+        """
+        async with self._loading:
+            found = self.find(version.id)
+            if found is None:
+                found = self._loaded[version.id] = await self._load(version)
+                while len(self._loaded) > MAX_OTHER_VERSIONS:
+                    self._loaded.popitem(last=False)
+            return found
+
+    def keep(self, catalogue: VersionCatalogue) -> None:
+        """Release deleted versions, and the currently served one."""
+        target = catalogue.target
+        there = {listed.id for listed in catalogue.versions.values() if listed != target}
+        for id in self._loaded.keys() - there:
+            del self._loaded[id]

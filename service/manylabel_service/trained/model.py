@@ -38,9 +38,8 @@ from manylabel_service.online.spec.trained import TRAINED
 from manylabel_service.online.state.served_metrics import VersionMeasures
 from manylabel_service.online.updates.replay import HOPELESS
 from manylabel_service.storage import ModelMeta, position_key
-from manylabel_service.trained.active_version import ActiveVersion
+from manylabel_service.trained.active_version import ActiveVersion, OtherVersions
 from manylabel_service.trained.inputs import Inputs
-from manylabel_service.trained.other_versions import OtherVersions
 from manylabel_service.trained.predictor import Predictor
 from manylabel_service.trained.version import Version
 from manylabel_service.trained.version_store import Promoted, VersionCatalogue, VersionStore
@@ -128,7 +127,6 @@ class TrainedModel(HostedModel):
         return None if serving.text is None else serving.records
 
     def status(self) -> dict[str, Any]:
-        """Return the response of GET /v1/models/{m}; raises NotReady if the model is not restored."""
         self.check_serving()
         serving = self._active.serving
         meta = None if serving is None else serving.version.meta
@@ -168,7 +166,6 @@ class TrainedModel(HostedModel):
         return (await self._loaded(number)).signature(list(self._versions.catalogue.versions))
 
     def measures(self) -> dict[str, Any] | None:
-        """Return the metrics of the served version's predictions; None if unavailable."""
         self.check_serving()
         if self._active.serving is None or not self.answers.serving:
             return None

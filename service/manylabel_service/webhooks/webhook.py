@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import pydantic_core
 from pydantic import Field, PrivateAttr
 
-from manylabel_service.access.patterns import Patterns
+from manylabel_service.access.grant import Patterns
 from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.storage import START, ModelMeta, StoredModel, StoredPart
 

@@ -3,9 +3,8 @@
 import pytest
 from tests.support.cases import for_each
 
-from manylabel_service.access import key_text, patterns
-from manylabel_service.access.grant import Access
-from manylabel_service.access.patterns import Patterns
+from manylabel_service.access import key_text
+from manylabel_service.access.grant import Access, Patterns, is_pattern
 from manylabel_service.errors import ModelNotAllowed, ScopeMissing
 
 
@@ -35,12 +34,12 @@ def test_a_secret_is_verified_by_its_hash() -> None:
 
 @for_each("pattern", ["tags", "t", "tags-*", "*", "t*", "tags.*", "a" * 64, "a" * 63 + "*"])
 def test_valid_patterns(pattern: str) -> None:
-    assert patterns.valid(pattern)
+    assert is_pattern(pattern)
 
 
 @for_each("pattern", ["", "Tags", "tags-", "-tags*", "**", "t*s", "*s", "a" * 65, "tags *", "tags\n"])
 def test_invalid_patterns(pattern: str) -> None:
-    assert not patterns.valid(pattern)
+    assert not is_pattern(pattern)
 
 
 @for_each(

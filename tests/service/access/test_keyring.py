@@ -10,7 +10,7 @@ from manylabel_service.access.key import Key, KeyStore, new_key
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.access.rates import RateLimits
 from manylabel_service.errors import DocumentNewer, KeyInvalid, KeyRequired, NotReady, StorageFull, StorageUnavailable
-from manylabel_service.storage import Document, document_follower
+from manylabel_service.storage import Document, collection
 
 MAX_KEYS = 2
 
@@ -157,7 +157,7 @@ async def test_a_whole_poll_finds_deleted_keys(keyring: Keyring, store: Store, m
     n_asked = len(store.asked_after)
     await eventually_async(lambda: len(store.asked_after) > n_asked + 2)
     assert opens(keyring, text), "a deletion has no revision"
-    monkeypatch.setattr(document_follower, "WHOLE_SECONDS", 0.0)
+    monkeypatch.setattr(collection, "WHOLE_SECONDS", 0.0)
     await eventually_async(lambda: not opens(keyring, text))
 
 

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from tests.service.access.calls import ALL_SCOPES, PAGE, SCOPES
 
 from manylabel_service import app as app_module
-from manylabel_service.access.scopes import Scope
+from manylabel_service.access.grant import Scope
 from manylabel_service.api.web.access import OPEN, needs
 from manylabel_service.api.web.routes import DirectRoute, GuardedRoute
 from manylabel_service.app import create_app

@@ -25,7 +25,7 @@ from manylabel_service.access.key import KeyStore, new_key
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Store, document_follower, open_store
+from manylabel_service.storage import Store, collection, open_store
 
 Serve = Callable[..., Any]
 Run = Callable[..., tuple[int, str, str]]
@@ -146,7 +146,7 @@ def test_changes_of_keys_reach_the_other_server(serve: Serve, shared_redis: Call
 
 
 async def test_a_local_change_does_not_hide_a_remote_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document_follower, "WHOLE_SECONDS", inf)  # a poll of everything would find what is hidden
+    monkeypatch.setattr(collection, "WHOLE_SECONDS", inf)  # a poll of everything would find what is hidden
     here, there = (Keyring(KeyStore(store.documents, 10), None) for _ in range(2))
     await here.start()
     await there.start()

@@ -20,7 +20,7 @@ from manylabel_service.forking.client import Child, start
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.jobs.job_store import JobStore
-from manylabel_service.jobs.runners.local import LocalRunner
+from manylabel_service.jobs.local_runner import LocalRunner
 from manylabel_service.jobs.spec.schemas import Job, JobSpec
 from manylabel_service.jobs.spec.trainers import complete
 from manylabel_service.jobs.training.request import FitRequest, Part

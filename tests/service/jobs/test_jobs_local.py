@@ -29,7 +29,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.jobs.job_service import JobService
-from manylabel_service.jobs.runners.local import LocalRunner
+from manylabel_service.jobs.local_runner import LocalRunner
 from manylabel_service.jobs.supervision import lease
 from manylabel_service.storage import SQLiteStore
 

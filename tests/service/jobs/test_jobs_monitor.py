@@ -17,9 +17,9 @@ from manylabel_service.jobs.job_record import Unchanged
 from manylabel_service.jobs.job_store import KIND, JobStore, blobs_of
 from manylabel_service.jobs.monitor import JobMonitor
 from manylabel_service.jobs.supervision import lease as lease_module
+from manylabel_service.jobs.supervision.child_process import remove_stale
 from manylabel_service.jobs.supervision.lease import TaskLease
-from manylabel_service.jobs.supervision.workdirs import remove_stale
-from manylabel_service.storage import MAX_DOCUMENT_BYTES, document_follower, pieces_of
+from manylabel_service.storage import MAX_DOCUMENT_BYTES, collection, pieces_of
 
 OF_A_DELETED_MODEL = "history/999/01890000000000000000000000"
 DELETED_JOB = "01890000000000000000000000"
@@ -84,7 +84,7 @@ async def test_a_refresh_finds_changes_of_others_and_a_complete_one_deletions(st
         "b": "cancelled",
         "c": "queued",
     }
-    monkeypatch.setattr(document_follower, "WHOLE_SECONDS", 0.0)
+    monkeypatch.setattr(collection, "WHOLE_SECONDS", 0.0)
     await job_store.refresh()
     assert set(job_store.jobs) == {"a", "b"}
     await store.documents.put(KIND, "future", b'{"id": "future"}', revision=None)

@@ -24,7 +24,7 @@ from tests.support.processes import TRAINER, processes
 from tests.support.waiting import eventually_async
 
 from manylabel_service.jobs.job_service import JobService
-from manylabel_service.jobs.runners.rq import RQRunner, connect, queue_of
+from manylabel_service.jobs.worker.rq_runner import RQRunner, connect, queue_of
 from manylabel_service.models.membership import KIND
 from manylabel_service.release import FORMAT
 from manylabel_service.storage import Address

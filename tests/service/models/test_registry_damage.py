@@ -15,7 +15,7 @@ from tests.support.waiting import DEADLINE_SECONDS
 from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store
-from manylabel_service.storage.sqlite.database.tables import NUMBER_BITS
+from manylabel_service.storage.sqlite.tables import NUMBER_BITS
 
 UPDATE = {"x": {"a": 1.0}, "y": ["b"]}
 

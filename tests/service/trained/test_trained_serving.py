@@ -25,7 +25,7 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.settings import Settings
-from manylabel_service.storage import document_follower, pieces_of, position_key
+from manylabel_service.storage import collection, pieces_of, position_key
 from manylabel_service.trained import model as model_module
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.inputs import Record, Views, as_features
@@ -421,7 +421,7 @@ class TestHosted:
         self, fleet: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch, with_error: bool
     ) -> None:
         """Redis returns with its data from before the second version, and a call may fail meanwhile or not."""
-        monkeypatch.setattr(document_follower, "WHOLE_SECONDS", 0.5)
+        monkeypatch.setattr(collection, "WHOLE_SECONDS", 0.5)
         here, there = await fleet.start_several(2)
         await fleet.publish(here, one)
         model = await there.get("m")

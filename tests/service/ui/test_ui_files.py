@@ -13,7 +13,7 @@ from tests.support.cases import for_each
 from manylabel_core.datasets.reading import EXTENSIONS
 from manylabel_core.metrics.measures import MEASURES, REPORTED, WITH_HISTORY
 from manylabel_core.metrics.prequential import GROUPS
-from manylabel_service.access.scopes import Scope
+from manylabel_service.access.grant import Scope
 from manylabel_service.api.routers.datasets import Upload
 from manylabel_service.hosting.events import Kind
 from manylabel_service.ui import INDEX, Files

@@ -7,10 +7,9 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, ConfigDict,
 from starlette.requests import Request
 from starlette.responses import Response
 
-from manylabel_service.access import patterns
+from manylabel_service.access.grant import ANY, PATTERN, PATTERN_ALLOWED, SCOPES, Scope, is_pattern
 from manylabel_service.access.key import Key, State, new_key
 from manylabel_service.access.rates import NO_RATES, RateLimits
-from manylabel_service.access.scopes import SCOPES, Scope
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.schemas.base import ResponseModel, omitted_if_empty
 from manylabel_service.api.web.access import AccessOf
@@ -30,8 +29,8 @@ LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 def _check_pattern(pattern: str) -> str:
-    if not patterns.valid(pattern):
-        raise ValueError(patterns.ALLOWED)
+    if not is_pattern(pattern):
+        raise ValueError(PATTERN_ALLOWED)
     return pattern
 
 
@@ -63,9 +62,7 @@ _Name = Annotated[str, Field(strict=True, min_length=1, max_length=256)]
 _Note = Annotated[
     str, Field(strict=True, json_schema_extra={"maxLength": MAX_NOTE_CHARACTERS}), AfterValidator(_check_note)
 ]
-Pattern = Annotated[
-    str, Field(strict=True, json_schema_extra={"pattern": patterns.PATTERN}), AfterValidator(_check_pattern)
-]
+Pattern = Annotated[str, Field(strict=True, json_schema_extra={"pattern": PATTERN}), AfterValidator(_check_pattern)]
 _Expiry = Annotated[Annotated[AwareDatetime, AfterValidator(_check_later)] | None, BeforeValidator(_read_time)]
 
 
@@ -80,7 +77,7 @@ class KeyRequest(_Request):
     """Name for people: the owner or the purpose of the key."""
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=len(SCOPES))]
     """Scopes of the key; `admin` includes all others."""
-    models: list[Pattern] = Field([patterns.ANY], min_length=1, max_length=MAX_PATTERNS)
+    models: list[Pattern] = Field([ANY], min_length=1, max_length=MAX_PATTERNS)
     """Models, datasets and job targets that the key includes: names, or prefixes of names that end in `*`."""
     expires_at: _Expiry = None
     """Expiry (RFC 3339, with an offset or Z); null for never."""

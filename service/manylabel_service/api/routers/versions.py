@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_core.state import DamagedState
-from manylabel_service.access.scopes import ADMIN
+from manylabel_service.access.grant import ADMIN
 from manylabel_service.api.context import Context, ContextOf, context_of
 from manylabel_service.api.schemas.base import At, RequestModel, ResponseModel, omitted_if_empty
 from manylabel_service.api.translation.model_access import WhichVersion, trained

@@ -8,8 +8,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from manylabel_service.access import patterns
-from manylabel_service.access.grant import Access
+from manylabel_service.access.grant import ANY, Access
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.routers.keys import MAX_PATTERNS, Pattern
 from manylabel_service.api.schemas.base import ResponseModel, omitted_if_empty
@@ -70,7 +69,7 @@ class WebhookDefinition(Documented):
     """Address of the receiver; the setting `webhook_urls` must include its scheme, host and port."""
     events: Annotated[list[Kind], Field(min_length=1, max_length=len(KINDS)), AfterValidator(_check_once)]
     """Types of the events that are sent."""
-    models: list[Pattern] = Field([patterns.ANY], min_length=1, max_length=MAX_PATTERNS)
+    models: list[Pattern] = Field([ANY], min_length=1, max_length=MAX_PATTERNS)
     """Models whose events are sent: names, or prefixes of names that end in `*`."""
     secret: Annotated[str, Field(strict=True), AfterValidator(_check_secret)] | None = Field(None, repr=False)
     """Secret that signs each event (Standard Webhooks): `whsec_` and the base64 of 24 to 64 bytes. Default: random."""

@@ -10,8 +10,8 @@ from fastapi import Depends
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from manylabel_service.access import scopes
 from manylabel_service.access.grant import Access
+from manylabel_service.access.grant import Scope as AccessScope
 
 E = TypeVar("E", bound=Callable[..., Any])
 
@@ -21,7 +21,7 @@ NAME = "name"
 _DECLARED = "__scopes__"
 
 
-def needs(*needed: scopes.Scope) -> Callable[[E], E]:
+def needs(*needed: AccessScope) -> Callable[[E], E]:
     """Declare that callers of an endpoint need all of these scopes; without any, the endpoint needs no key."""
 
     def declare(endpoint: E) -> E:
@@ -35,9 +35,9 @@ OPEN = needs()
 """Declaration that an endpoint needs no key."""
 
 
-def needed_by(endpoint: Callable[..., Any]) -> tuple[scopes.Scope, ...]:
+def needed_by(endpoint: Callable[..., Any]) -> tuple[AccessScope, ...]:
     """Return the declared scopes of an endpoint; raise TypeError if it has declared nothing."""
-    declared: tuple[scopes.Scope, ...] | None = getattr(endpoint, _DECLARED, None)
+    declared: tuple[AccessScope, ...] | None = getattr(endpoint, _DECLARED, None)
     if declared is None:
         raise TypeError(f"{endpoint.__module__}.{endpoint.__qualname__} does not say which scope it @needs, if any")
     return declared
@@ -46,7 +46,7 @@ def needed_by(endpoint: Callable[..., Any]) -> tuple[scopes.Scope, ...]:
 _UNLIMITED = nullcontext()
 
 
-def admitted(scope: Scope, needed: tuple[scopes.Scope, ...]) -> AbstractContextManager[None]:
+def admitted(scope: Scope, needed: tuple[AccessScope, ...]) -> AbstractContextManager[None]:
     """Return a context for a request whose caller has all of these scopes for the object that the path names.
 
     Raises AccessError; entering the context raises RateLimited.
@@ -58,7 +58,7 @@ def admitted(scope: Scope, needed: tuple[scopes.Scope, ...]) -> AbstractContextM
     return access.limits or _UNLIMITED
 
 
-def guarded(app: ASGIApp, needed: tuple[scopes.Scope, ...]) -> ASGIApp:
+def guarded(app: ASGIApp, needed: tuple[AccessScope, ...]) -> ASGIApp:
     """Return the application of a route, guarded for callers with all of these scopes for the objects that it names."""
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:

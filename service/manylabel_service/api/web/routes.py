@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from manylabel_service.access.scopes import Scope as AccessScope
+from manylabel_service.access.grant import Scope as AccessScope
 from manylabel_service.api.web.access import admitted, guarded, needed_by, needs
 from manylabel_service.api.web.bodies import KEY_PARAMETER
 from manylabel_service.api.web.parameters import Parameters

@@ -1,15 +1,53 @@
-"""Training process, from the view of its supervisor."""
+"""Training process, from the view of its supervisor, and the directories of running tasks."""
 
 import asyncio
+import fcntl
 import json
+import shutil
 import signal
+import tempfile
+import time
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
 from manylabel_service import forking
+
+LOCK = "lock"
+NEW_SECONDS = 60.0
+"""Age in seconds below which a directory may be about to be locked."""
+
+
+@contextmanager
+def task_directory(root: Path) -> Iterator[Path]:
+    """Create a directory under a root, which is created if necessary; it is removed at the end."""
+    root.mkdir(parents=True, exist_ok=True)
+    directory = Path(tempfile.mkdtemp(prefix="task-", dir=root))
+    try:
+        with (directory / LOCK).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel releases the lock however this process ends
+            yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def remove_stale(root: Path) -> None:
+    """Remove the directories of dead processes; others may remove them at the same time."""
+    for directory in root.glob("task-*"):
+        with suppress(OSError):
+            _remove_if_stale(directory)
+
+
+def _remove_if_stale(directory: Path) -> None:
+    """Remove an unlocked directory; raises OSError if it is locked or does not exist."""
+    if time.time() - directory.stat().st_mtime < NEW_SECONDS:
+        return
+    with (directory / LOCK).open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(directory, ignore_errors=True)
+
 
 LAST_LINES = 20
 """Number of printed lines stored to explain why the process ended."""

@@ -27,7 +27,7 @@ from manylabel_service.errors import (
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import JobDocument, LeaseLost, NotClaimable, Task
 from manylabel_service.jobs.spec.schemas import DataOfStream, Result
-from manylabel_service.jobs.supervision.child_process import ChildProcess
+from manylabel_service.jobs.supervision.child_process import ChildProcess, task_directory
 from manylabel_service.jobs.supervision.files import (
     CheckpointUploads,
     FilesChanged,
@@ -37,7 +37,6 @@ from manylabel_service.jobs.supervision.files import (
     publish_result,
 )
 from manylabel_service.jobs.supervision.lease import TaskChange, TaskLease
-from manylabel_service.jobs.supervision.workdirs import task_directory
 from manylabel_service.jobs.training.child import ORPHANED
 from manylabel_service.jobs.training.request import FitResult
 from manylabel_service.storage import UNREADABLE

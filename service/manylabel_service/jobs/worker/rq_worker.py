@@ -30,9 +30,9 @@ from manylabel_service.backoff import pauses
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_store import JobStore
-from manylabel_service.jobs.runners.rq import QUEUE, connect
+from manylabel_service.jobs.supervision.child_process import remove_stale
 from manylabel_service.jobs.supervision.supervisor import supervise
-from manylabel_service.jobs.supervision.workdirs import remove_stale
+from manylabel_service.jobs.worker.rq_runner import QUEUE, connect
 from manylabel_service.models.membership import Membership
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store, open_when_available, store_address

@@ -266,7 +266,6 @@ class _NewFiles(ModelFiles):
         self._rewriter = rewriter
 
     async def target(self, position: str) -> OnlineModel:
-        """See `ModelFiles.target`."""
         model = await super().target(position)
         await self._rewriter.put_state(position, model)
         return model

@@ -1,17 +1,68 @@
-"""Admission of an update before it is queued: check of its examples and of the limits of the model."""
+"""Admission of an update before it is queued: its idempotency key, its examples, and the limits of the model."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from manylabel_service.errors import InvalidExample, LimitExceeded, QueueFull, ServiceError, check_limit
+from manylabel_service.errors import (
+    InvalidExample,
+    KeyInFlight,
+    KeyReused,
+    LimitExceeded,
+    QueueFull,
+    ServiceError,
+    check_limit,
+)
 from manylabel_service.hosting.kernels import GATE
+from manylabel_service.idempotency import FORGOTTEN, IdempotencyKey
 from manylabel_service.online.state.controls import Control
 from manylabel_service.online.state.dry_run import DryRun, SizeDelta, grown, grown_columns
+from manylabel_service.online.state.idempotency_window import IdempotencyWindow
 from manylabel_service.online.state.log_entries import Update, encode_example, encode_head
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateOutcome
 from manylabel_service.online.state.tiers import tiers_of_control, tiers_of_examples, tiers_of_growth
 from manylabel_service.online.updates.update_queue import RETRY_SECONDS, Pending, UpdateQueue
 from manylabel_service.settings import Settings
 from manylabel_service.slices import in_slices
+
+
+class InFlightKeys:
+    """Idempotency keys of the pending requests to one model."""
+
+    def __init__(self) -> None:
+        self._keys: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._keys)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._keys
+
+    def stored_answer(self, key: IdempotencyKey, window: IdempotencyWindow) -> UpdateOutcome | None:
+        """Return the response stored for the key; None if this is the first request with the key. Raises KeyInFlight or
+        KeyReused."""
+        if key.key in self._keys:
+            raise KeyInFlight(key.key)
+        seen = window.find(key.key)
+        if seen is None:
+            return None
+        digest, answer = seen
+        if digest not in (FORGOTTEN, key.digest):
+            raise KeyReused(key.key)
+        return answer
+
+    @contextmanager
+    def hold(self, key: IdempotencyKey | None) -> Iterator[None]:
+        """Mark a request with the key as in progress within the context."""
+        if key is None:
+            yield
+            return
+        self._keys.add(key.key)
+        try:
+            yield
+        finally:
+            self._keys.discard(key.key)
+
 
 UNWEIGHED = SizeDelta(examples=256, values=65_536, distinct=65_536)
 """Number of examples, and of values, after which the size of a model without new columns is checked again. If that many

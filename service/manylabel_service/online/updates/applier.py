@@ -117,7 +117,6 @@ class Applier(HostedModel):
 
     @property
     def weighed_at(self) -> str:
-        """Current position, at which `nbytes` was computed."""
         return self.model.position
 
     @property
@@ -173,7 +172,6 @@ class Applier(HostedModel):
 
     @property
     def busy(self) -> bool:
-        """True while entries are being appended, read or applied."""
         return self._busy
 
     @property
@@ -205,7 +203,6 @@ class Applier(HostedModel):
         self.queue.wake()
 
     async def reach(self, position: str, seconds: float) -> bool:
-        """Wait at most `seconds` until the model is at or after the position; return whether it is."""
         if not self._position_waiters.reached(position) and self._status is not ApplierStatus.ENDED:
             self.poll()
             await self._position_waiters.wait(position, seconds)
@@ -234,7 +231,6 @@ class Applier(HostedModel):
         self.queue.wake()
 
     async def stop(self) -> None:
-        """Reject new updates, finish the queued ones, and take a last snapshot."""
         self.stop_changes()
         self._stopping = True
         self.queue.wake()

@@ -23,16 +23,11 @@ from manylabel_service.storage.background import BackgroundTasks
 from manylabel_service.storage.gate import Gate
 from manylabel_service.storage.private import make_private, private_directory
 from manylabel_service.storage.protocol import Durability
-from manylabel_service.storage.sqlite.database.errors import while_opening
-from manylabel_service.storage.sqlite.database.file_watch import FileWatch
-from manylabel_service.storage.sqlite.database.maintenance import Maintenance
-from manylabel_service.storage.sqlite.database.schema import connect, create_tables, is_new, mend_indexes
-from manylabel_service.storage.sqlite.database.tables import Tables
-from manylabel_service.storage.sqlite.database.threads import Threads
-from manylabel_service.storage.sqlite.database.wal_checkpointer import WalCheckpointer
-from manylabel_service.storage.sqlite.files.blob_files import BlobFiles
-from manylabel_service.storage.sqlite.files.directory_lock import DirectoryLock
-from manylabel_service.storage.sqlite.files.reserve import Reserve
+from manylabel_service.storage.sqlite.files import BlobFiles, DirectoryLock, FileWatch, Reserve
+from manylabel_service.storage.sqlite.maintenance import Maintenance, WalCheckpointer
+from manylabel_service.storage.sqlite.schema import connect, create_tables, is_new, mend_indexes
+from manylabel_service.storage.sqlite.tables import Tables
+from manylabel_service.storage.sqlite.threads import Threads, while_opening
 
 DATABASE = "manylabel.sqlite3"
 

@@ -11,8 +11,8 @@ from manylabel_service.errors import LogLost, LogTrimmed, ModelDamaged, ModelGon
 from manylabel_service.storage.checksums import damaged_entry, next_link
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Entry, ModelMeta, position_key
-from manylabel_service.storage.sqlite.database.tables import LAST_NUMBER, NUMBER_BITS, Log
 from manylabel_service.storage.sqlite.engine import Part, in_writer
+from manylabel_service.storage.sqlite.tables import LAST_NUMBER, NUMBER_BITS, Log
 
 ROWS_PER_INSERT = 64
 """Maximum rows of one insert statement. Statements insert several rows because each execution hands the interpreter

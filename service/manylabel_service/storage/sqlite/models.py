@@ -10,10 +10,10 @@ from manylabel_service.storage.checksums import first_link
 from manylabel_service.storage.models import Models, Succession
 from manylabel_service.storage.protocol import ModelMeta, position_key
 from manylabel_service.storage.snapshots import Snapshots
-from manylabel_service.storage.sqlite.database.tables import LAST_NUMBER
 from manylabel_service.storage.sqlite.engine import Engine, Part, in_writer, urgent_in_writer
 from manylabel_service.storage.sqlite.logs import SQLiteLogs, number_of
 from manylabel_service.storage.sqlite.predictions import SQLitePredictions
+from manylabel_service.storage.sqlite.tables import LAST_NUMBER
 
 
 class SQLiteModels(Part, Models):

@@ -8,12 +8,12 @@ from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Durability
 from manylabel_service.storage.snapshots import Snapshots
 from manylabel_service.storage.sqlite.blobs import SQLiteBlobs
-from manylabel_service.storage.sqlite.database.schema import format_number
 from manylabel_service.storage.sqlite.documents import SQLiteDocuments
 from manylabel_service.storage.sqlite.engine import Engine
 from manylabel_service.storage.sqlite.logs import SQLiteLogs
 from manylabel_service.storage.sqlite.models import SQLiteModels
 from manylabel_service.storage.sqlite.predictions import SQLitePredictions
+from manylabel_service.storage.sqlite.schema import format_number
 
 
 class SQLiteStore:

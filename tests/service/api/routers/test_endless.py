@@ -13,9 +13,7 @@ import pytest
 from tests.support.cases import for_each
 from tests.support.waiting import DEADLINE_SECONDS, eventually
 
-from manylabel_service.access.grant import Access
-from manylabel_service.access.patterns import ANY
-from manylabel_service.access.scopes import SCOPES
+from manylabel_service.access.grant import ANY, SCOPES, Access
 from manylabel_service.api.routers import events
 from manylabel_service.api.web import streaming
 from manylabel_service.api.web.streaming import EventStream

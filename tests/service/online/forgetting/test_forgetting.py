@@ -40,8 +40,8 @@ from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.successor.rewriter import Rewriter, Selection
 from manylabel_service.storage import START, Address, Entry, SQLiteStore, blob_bytes
 from manylabel_service.storage.redis import RedisStore
-from manylabel_service.storage.sqlite.database import maintenance
-from manylabel_service.storage.sqlite.database.wal_checkpointer import WalCheckpointer
+from manylabel_service.storage.sqlite import maintenance
+from manylabel_service.storage.sqlite.maintenance import WalCheckpointer
 
 REF = "customer-4711"
 REFS = Selection(refs=frozenset([REF]))

@@ -11,7 +11,7 @@ from rq.serializers import JSONSerializer
 
 from manylabel_service.errors import StorageUnavailable
 from manylabel_service.jobs.context import JobContext
-from manylabel_service.jobs.runners.local import Queued
+from manylabel_service.jobs.local_runner import Queued
 from manylabel_service.settings import Settings
 from manylabel_service.storage.opening import redis_address
 

@@ -1,1 +1,0 @@
-"""Runners, which dispatch queued tasks to this process or to RQ workers."""

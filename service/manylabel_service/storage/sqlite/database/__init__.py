@@ -1,1 +1,0 @@
-"""Database file of a SQLite store: schema, tables, threads and maintenance. Blocking."""
