@@ -18,28 +18,32 @@ PROBLEMS = (
 def find_problem(  # type: ignore[no-untyped-def]
     n_features, n_columns, indptr, indices, values, listed_indptr, listed, listed_signs, complete, n_labels
 ):
-    """Return the number of the first problem with rows and targets that are to be learnt."""
+    """Return the number of the first problem with rows and targets that are to be learnt; if there is none, also
+    whether some truth of every example is known.
+    """
     n_samples = len(indptr) - 1
     if len(listed_indptr) - 1 != n_samples or len(complete) != n_samples or len(n_labels) != n_samples:
-        return 1
+        return 1, False
     if not _ascends(indptr, len(indices)) or len(indices) != len(values):
-        return 2
+        return 2, False
     if not _ascends(listed_indptr, len(listed)) or len(listed) != len(listed_signs):
-        return 2
+        return 2, False
     outside = 0
     for p in range(len(indices)):
         outside += indices[p] < 0 or indices[p] >= n_features
     if outside:
-        return 3
+        return 3, False
+    n_known = 0
     for i in range(n_samples):
         if n_labels[i] < 0 or n_labels[i] > n_columns:
-            return 4
+            return 4, False
+        n_known += listed_indptr[i] < listed_indptr[i + 1] or (complete[i] and n_labels[i] > 0)
         for p in range(listed_indptr[i], listed_indptr[i + 1]):
             if listed[p] < 0 or listed[p] >= n_labels[i]:
-                return 5
+                return 5, False
             if listed_signs[p] != 1 and listed_signs[p] != -1:
-                return 6
-    return 0
+                return 6, False
+    return 0, n_known == n_samples
 
 
 @compiled

@@ -221,7 +221,7 @@ class Pipeline:
             calibrate=False. Nothing has been learnt then.
         """
         rows, vectors = self._split(self._plain(rows))
-        problem = find_problem(self.n_features, self.n_labels, *rows, *targets[:-1])
+        problem, all_known = find_problem(self.n_features, self.n_labels, *rows, *targets[:-1])
         if problem:
             raise ValueError(PROBLEMS[problem])
         n_samples = len(rows.indptr) - 1
@@ -231,11 +231,10 @@ class Pipeline:
             raise ValueError(UNCALIBRATED)
         filled = np.empty((n_samples, self.n_labels)) if probabilities else None
         scores = np.empty((n_samples, 1 + self.n_labels), dtype=np.float64)
-        known = (targets.indptr[1:] > targets.indptr[:-1]) | (targets.complete & (targets.n_labels > 0))
-        all_known = bool(known.all())
         if all_known and (n_samples == 1 or n_samples <= self._rows_at_once):  # the common case: a single part
             return Learnt(scores, filled, self._learn_part(rows, targets, scores, filled, vectors))
         alarms: list[tuple[int, int]] = []
+        known = (targets.indptr[1:] > targets.indptr[:-1]) | (targets.complete & (targets.n_labels > 0))
         ends = np.array([n_samples]) if all_known else _ends(np.stack([known, np.where(known, 0, targets.n_labels)]))
         for first, last in _parts(
             n_samples, lambda row: min(self._rows_at_once, int(ends[np.searchsorted(ends, row, side="right")]) - row)

@@ -74,13 +74,13 @@ def scale_automatically(  # type: ignore[no-untyped-def]
         n, most = count[0] + 1, n_dense[0] + indptr[i + 1] - indptr[i]
         if most > len(at):
             at, entries = np.empty(2 * most, at.dtype), np.empty((N_ROWS, 2 * most))
-        if end + most > len(out_indices):
-            out_indices, out_values = (
-                _lengthened(out_indices, 2 * (end + most)),
-                _lengthened(out_values, 2 * (end + most)),
-            )
         counted = moments if store and not missing_is_zero else moments[:0]
         size = _list_entries(dense, n_dense[0], indices[row], values[row], counted, at, entries)
+        if end + size > len(out_indices):
+            out_indices, out_values = (
+                _lengthened(out_indices, 2 * (end + size)),
+                _lengthened(out_values, 2 * (end + size)),
+            )
         _tell_missing(missing_is_zero, size, entries)
         _read(moments, given, at, size, entries)
         _find_units(size, entries)
@@ -88,9 +88,10 @@ def scale_automatically(  # type: ignore[no-untyped-def]
         if n_restarts > 0:
             _restart(size, entries)
         _keep_within_reach(n - 1, n_dense[0], missing_is_zero, size, entries)
-        _include(size, entries)
+        n_new = _include(size, entries)
         if store:
-            n_values[0] += _write(moments, at, size, entries)
+            n_values[0] += n_new
+            _write(moments, at, size, entries)
         if missing_is_zero:
             _count_all(n, size, entries)
         n_quantities, n_optional = _find_dense(n, size, entries), 0
@@ -103,8 +104,8 @@ def scale_automatically(  # type: ignore[no-untyped-def]
         n_others = _standardise(size, entries)
         if n_optional > 0:
             _weigh_optional(size, entries)
-        n_kept = _keep_values(at, size, entries, out_indices, end)
-        length = _length(entries, n_kept, n_quantities, n_others)
+        n_kept, squares = _keep_values(at, size, entries, out_indices, end)
+        length = _length(squares, n_quantities, n_others)
         for p in range(n_kept):
             out_values[end + p] = entries[VALUE, p] / length
         end += n_kept
@@ -163,8 +164,11 @@ def _read(moments, given, at, size, entries):  # type: ignore[no-untyped-def]
             for row in range(N_MOMENTS):
                 entries[row, p] = 0.0
     for p in range(size):
-        other = np.int64(given[at[p]]) - 1 if at[p] < len(given) else np.int64(-1)
-        entries[IS_GIVEN, p] = 1.0 if (other >= 0) & (moments[max(other, 0), COUNT] > 0.0) else 0.0
+        entries[IS_GIVEN, p] = 0.0
+    if len(given) > 0:
+        for p in range(size):
+            other = np.int64(given[at[p]]) - 1 if at[p] < len(given) else np.int64(-1)
+            entries[IS_GIVEN, p] = 1.0 if (other >= 0) & (moments[max(other, 0), COUNT] > 0.0) else 0.0
     n_known, has = entries[KNOWN], entries[HAS]
     for p in range(size):
         n_known[p] += has[p]
@@ -172,14 +176,11 @@ def _read(moments, given, at, size, entries):  # type: ignore[no-untyped-def]
 
 @compiled
 def _write(moments, at, size, entries):  # type: ignore[no-untyped-def]
-    """Write the moments of the features; return the number of values that they count in addition."""
-    new = 0.0
+    """Write the moments of the features."""
     for p in range(size):
         feature = at[p]
-        new += entries[COUNT, p] - moments[feature, COUNT]
         for row in range(N_MOMENTS):
             moments[feature, row] = entries[row, p]
-    return np.int64(new)
 
 
 @compiled
@@ -253,11 +254,15 @@ def _keep_within_reach(n_before, n_dense, missing_is_zero, size, entries):  # ty
 
 @compiled
 def _include(size, entries):  # type: ignore[no-untyped-def]
-    """Include values that count in the moments (Welford), and count the others that are not 0."""
+    """Include values that count in the moments (Welford), and count the others that are not 0; return how many are
+    not 0.
+    """
     n_values, mean, squares, since = entries[COUNT], entries[MEAN], entries[SQUARES], entries[SINCE]
     value, counts, same, near = entries[VALUE], entries[COUNTS], entries[SAME], entries[IS_NEAR]
+    n_new = 0
     for p in range(size):
         n_values[p] += value[p] != 0.0
+        n_new += value[p] != 0.0
     for p in range(size):
         same[p] += counts[p] if near[p] == EQUAL else 0.0
     for p in range(size):
@@ -268,6 +273,7 @@ def _include(size, entries):  # type: ignore[no-untyped-def]
         squares[p] = added if counts[p] > 0.0 else squares[p]
     for p in range(size):
         since[p] += counts[p]
+    return n_new
 
 
 @compiled
@@ -293,11 +299,10 @@ def _find_dense(n, size, entries):  # type: ignore[no-untyped-def]
 @compiled
 def _list_dense(at, size, entries, dense):  # type: ignore[no-untyped-def]
     """Write the features of the entries that are dense now; return their number."""
-    n_dense = 0
-    for p in range(size):
-        if entries[SHARE, p] > 0.0:
-            dense[n_dense] = at[p]
-            n_dense += 1
+    share, n_dense = entries[SHARE], 0
+    for p in range(size):  # without branches; places after the last one are spare
+        dense[n_dense] = at[p]
+        n_dense += share[p] > 0.0
     return n_dense
 
 
@@ -359,24 +364,22 @@ def _standardise(size, entries):  # type: ignore[no-untyped-def]
 
 @compiled
 def _keep_values(at, size, entries, out_indices, end):  # type: ignore[no-untyped-def]
-    """Move values other than 0 to the front, and list their features; return their number."""
-    value, n_kept = entries[VALUE], 0
+    """Move values other than 0 to the front, and list their features; return their number and the sum of squares."""
+    value, n_kept, squares = entries[VALUE], 0, 0.0
     for p in range(size):
         own = value[p]
         out_indices[end + n_kept], value[n_kept] = at[p], own
         n_kept += own != 0.0
-    return n_kept
+        squares += own * own
+    return n_kept, squares
 
 
 @compiled
-def _length(entries, size, n_quantities, n_others):  # type: ignore[no-untyped-def]
+def _length(squares, n_quantities, n_others):  # type: ignore[no-untyped-def]
     """Return the typical norm of a few dense features without more others, else the Euclidean norm, or 1."""
     if 0 < n_quantities <= FEW and n_others <= n_quantities:
         return np.sqrt(float(n_quantities))
-    total = 0.0
-    for p in range(size):
-        total += entries[VALUE, p] * entries[VALUE, p]
-    return np.sqrt(total) if total > 0.0 else 1.0
+    return np.sqrt(squares) if squares > 0.0 else 1.0
 
 
 @compiled

@@ -217,6 +217,7 @@ def test_the_values_after_are_those_of_the_restored_state(missing: str) -> None:
     scaling, X = AutomaticScaling(missing), mixed_matrix(5)
     X[::3, 2] = np.nan
     scaling.reserve(X.shape[1], 0)
+    scaling.n_features = X.shape[1]
     for at in range(0, len(X), 4):
         rows = as_rows(X[at : at + 4], np.float64)[0]
         scaling.learn(rows)

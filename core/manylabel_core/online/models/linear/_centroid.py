@@ -177,8 +177,10 @@ def _score_sparse_example(table, labels, seen, features, values, z, sums, scores
 def _weigh(seen, features, values, z):  # type: ignore[no-untyped-def]
     """Write z; return how many features were learnt."""
     known = count_below(features, len(seen) - 1)
+    for p in range(known):  # separate loops, so that the second one is vectorised
+        z[p] = seen[np.uint64(1 + features[p])]
     for p in range(known):
-        z[p] = values[p] * rarity(seen[0], seen[1 + features[p]])
+        z[p] = values[p] * rarity(seen[0], z[p])
     return known
 
 

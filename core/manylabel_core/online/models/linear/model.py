@@ -94,21 +94,21 @@ class LinearModel(Model):
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
         dense, sparse = self._table.both
+        examples = tuple(rows), tuple(targets), scores
         if sparse is None:
-            model = dense, self._feature_squares, self._constant, self._update
-            learn_linear(*model, self._others, rows, targets, scores)
+            learn_linear(dense, self._feature_squares, self._constant, self._update, self._others, *examples)
             return
         first, settings = 0, (self._feature_squares, self._constant, self._update)
         while first < len(scores):
-            first, room = learn_sparse(sparse.parts, dense, first, *settings, rows, targets, scores)
+            first, room = learn_sparse(sparse.parts, dense, first, *settings, *examples)
             sparse.reserve(room)
 
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
         dense, sparse = self._table.both
         if sparse is None:
-            score_linear(dense, self._constant, rows, scores)
+            score_linear(dense, self._constant, tuple(rows), scores)
         else:
-            score_sparse(sparse.parts, dense, self._constant, rows, scores)
+            score_sparse(sparse.parts, dense, self._constant, tuple(rows), scores)
 
     def scorer(self, features: NDArray[np.int32], label: int) -> Scorer:
         """Return the weights of a label minus those of the threshold."""
