@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.simulation.store import SimulatedStore, new_disk
 from tests.support.waiting import DEADLINE_SECONDS
 
+from manylabel_service.clock import now_ms
 from manylabel_service.errors import StorageUnavailable
 from manylabel_service.storage import START, Address, Durability, Entry, ModelMeta, SQLiteStore, Store
 from manylabel_service.storage.redis import RedisStore
@@ -58,10 +60,16 @@ def _at(url: str) -> StoreUnderTest:
     )
 
 
+def simulated(request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:
+    disk = new_disk(now_ms)
+    return StoreUnderTest(lambda: SimulatedStore(disk), lambda: len(disk.blobs) + len(disk.unfinished), True)
+
+
 STORES: dict[str, Callable[[pytest.FixtureRequest, Path], StoreUnderTest]] = {
     "sqlite": in_directory,
     "redis": on_redis,
     "cluster": on_a_cluster,
+    "simulated": simulated,
 }
 """By name, from the test that asks and an empty directory."""
 
