@@ -17,7 +17,7 @@ NUMERIC := .venv/numeric
 COMPILED := .venv/compiled
 RUNS := .venv/runs
 
-.PHONY: demo run-demo compiled-base test test-all check test-browser browser screenshots compiled kernels test-long test-processors test-label-studio test-kafka test-archive test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs settings-docs clean
+.PHONY: demo run-demo compiled-base test test-all check test-browser browser screenshots compiled kernels test-long test-processors test-label-studio test-kafka test-archive test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs response-types settings-docs clean
 
 # The first models' functions are compiled while the rest is installed. The server waits for them, and shows the progress.
 demo:
@@ -198,7 +198,11 @@ test-typescript: typescript
 
 # The page of reference of the command, from the command itself.
 command-docs: $(INSTALLED)
-	$(BIN)/python -m manylabel_clients.command.reference docs/command.md
+	$(BIN)/python -m docs._site.command_reference docs/command.md
+
+# The response types of the Python client, from the description of the interface.
+response-types: $(INSTALLED)
+	$(BIN)/python -m docs._site.response_types clients/manylabel_clients/http/responses.py
 
 # The page of settings, from the settings class.
 settings-docs: $(INSTALLED)

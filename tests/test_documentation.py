@@ -16,7 +16,7 @@ from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
-from docs._site import settings_reference
+from docs._site import response_types, settings_reference
 from pydantic import BaseModel, ValidationError
 from tests.support.label_studio import LOST, TASK
 
@@ -145,6 +145,11 @@ def test_the_settings_page_is_up_to_date() -> None:
     assert (ROOT / "docs" / "settings.md").read_text() == settings_reference.page(), "run: make settings-docs"
 
 
+def test_the_response_types_of_the_client_are_up_to_date() -> None:
+    module = ROOT / "clients" / "manylabel_clients" / "http" / "responses.py"
+    assert module.read_text() == response_types.module(), "run: make response-types"
+
+
 def test_the_limits_page_has_the_defaults_of_the_settings() -> None:
     rows = re.findall(r"^\| ([^|]*) \| ([^|]*) \| (`[^|]*) \|", (ROOT / "docs" / "limits.md").read_text(), re.MULTILINE)
     assert len(rows) > 20
@@ -178,7 +183,6 @@ ROWS = {
     "max_queue_examples": "examples in the update queue per model",
     "max_stored_prediction_bytes": "stored predictions per model: number; bytes; lifetime",
     "max_ranked_predictions": "stored predictions ranked by uncertainty",
-    "max_manual_snapshots": "manual snapshots per model",
     "max_versions": "versions of a trained model",
     "max_datasets": "datasets",
     "max_keys": "keys, including expired ones, of all callers",

@@ -12,6 +12,7 @@ from tests.support.cases import for_each
 from manylabel_clients.command.app import app
 from manylabel_service.access.__main__ import parser as init_parser
 from manylabel_service.archive.__main__ import parser as archive_parser
+from manylabel_service.models.__main__ import parser as upgrade_parser
 from manylabel_service.settings import option_names
 
 ROOT = Path(__file__).parents[1]
@@ -33,6 +34,7 @@ HANDED_ON = {
     ("worker",): set(option_names()),
     ("backup",): set(archive_parser("backup")._option_string_actions),
     ("restore",): set(archive_parser("restore")._option_string_actions),
+    ("upgrade-store",): set(upgrade_parser()._option_string_actions),
     ("keys", "init"): set(init_parser()._option_string_actions),
 }
 """Options of the commands that are programs of the server."""

@@ -64,9 +64,7 @@ INSIDE = {"fit_intercept": False}
 FORMS = {
     "privileged off": Form(PrML, OFF, {}),
     "C = rho": Form(PrML, 1.0, {}),
-    "hinge": Form(PrML, OFF, {"loss": "hinge"}),
     "intercept inside": Form(PrML, OFF, INSIDE, constant=True),
-    "hinge, intercept inside": Form(PrML, OFF, {"loss": "hinge", **INSIDE}, constant=True),
     "two rounds": Form(PrML, OFF, {"rounds": 2}),
     "four rounds": Form(PrML, OFF, {"rounds": 4}),
     "PrBR": Form(PrBR, 3.0, {}),

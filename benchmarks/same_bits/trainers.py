@@ -31,21 +31,18 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {},
         {"rank": 2},
         {"C": 0.3, "rho": 0.5, "gamma2": 1.0},
-        {"privileged": 2, "C": 0.1, "rho": 1.0},
+        {"C": 0.1, "rho": 1.0},
         {"gamma1": 3.0, "n_threads": 2},
         {"random_state": 3},
     ],
-    "PrBR": [{}, {"C": 0.3, "rho": 0.5, "gamma2": 1.0}, {"privileged": 2}, {"tol": 1e-4}],
+    "PrBR": [{}, {"C": 0.3, "rho": 0.5, "gamma2": 1.0}, {"tol": 1e-4}],
 }
 OF_VIEWS: list[dict[str, Any]] = [
     {"n_components": 3},
     {},
     {"n_components": 4, "gamma": 0.5, "ridge": 0.2},
     {"n_components": 3, "r": 3.0},
-    {"n_components": 3, "centre": False},
-    {"n_components": 3, "refit": False, "beta": 0.1},
-    {"n_components": 12, "label_ridge": 0.1},
-    *({"n_components": 3, "threshold": rule} for rule in ("prevalence", "half")),
+    {"n_components": 12, "beta": 0.2},
     {"n_components": 3, "random_state": 4, "n_threads": 2},
 ]
 

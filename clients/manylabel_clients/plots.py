@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from manylabel_clients.http.resources.versions import ModelDetail
+from manylabel_clients.http.responses import ModelDetail
 from manylabel_extras import MissingExtra, require
 
 require(__name__, "plots")

@@ -1,5 +1,6 @@
 """Names of the package `manylabel_clients`."""
 
+from manylabel_clients.http import responses
 from manylabel_clients.http.client import AsyncClient, Client
 from manylabel_clients.http.errors import (
     ApiError,
@@ -18,139 +19,23 @@ from manylabel_clients.http.errors import (
     Unavailable,
     UnexpectedResponse,
 )
-from manylabel_clients.http.resources.datasets import DatasetInfo
 from manylabel_clients.http.resources.examples import Sparse, rows_of
-from manylabel_clients.http.resources.jobs import (
-    AsyncJob,
-    Job,
-    JobError,
-    JobEvent,
-    JobFailed,
-    JobProgress,
-    JobResult,
-    JobStatus,
-    LogLine,
-    Trainer,
-)
-from manylabel_clients.http.resources.keys import ApiKey, AsyncKeys, Keys, NewApiKey, RateLimits
-from manylabel_clients.http.resources.labels import LabelMeasures, LabelPage, LabelStatus
-from manylabel_clients.http.resources.metrics import (
-    Alarms,
-    BaselineColumns,
-    BaselineMeasures,
-    Drift,
-    LabelColumns,
-    LabelHistory,
-    MeasureColumns,
-    Measures,
-    Metrics,
-    MetricsHistory,
-    PastAlarms,
-    Reliability,
-    ReliabilityBin,
-    WindowColumns,
-    WindowMeasures,
-)
-from manylabel_clients.http.resources.model_status import ModelStatus, ModelSummary, TrainedStatus, TrainedSummary
+from manylabel_clients.http.resources.jobs import AsyncJob, Job, JobEvent, JobFailed, JobStatus
+from manylabel_clients.http.resources.keys import AsyncKeys, Keys
 from manylabel_clients.http.resources.models import AsyncModel, Event, Model
-from manylabel_clients.http.resources.predictions import (
-    Explanation,
-    FeaturePart,
-    Prediction,
-    UnlabelledPage,
-    UnlabelledPrediction,
-    Updated,
-)
-from manylabel_clients.http.resources.server import KnownVersions, Replica, Replicas
-from manylabel_clients.http.resources.snapshots import RolledBack, Snapshot
 from manylabel_clients.http.resources.stream import LineResult, StreamSummary
-from manylabel_clients.http.resources.versions import ModelDetail, Promoted, Version
-from manylabel_clients.http.resources.webhooks import AsyncWebhooks, NewWebhook, Webhook, WebhookDelivery, Webhooks
+from manylabel_clients.http.resources.webhooks import AsyncWebhooks, Webhooks
+from manylabel_clients.http.responses import *  # noqa: F403
 from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.http.transport.retry import Retry
 
+# fmt: off
 __all__ = [
-    "Alarms",
-    "ApiError",
-    "ApiKey",
-    "AsyncClient",
-    "AsyncJob",
-    "AsyncKeys",
-    "AsyncModel",
-    "AsyncWebhooks",
-    "BaselineColumns",
-    "BaselineMeasures",
-    "Busy",
-    "Client",
-    "Compiling",
-    "Conflict",
-    "ConnectionFailed",
-    "DatasetInfo",
-    "Denied",
-    "Drift",
-    "Event",
-    "Expired",
-    "Explanation",
-    "FeaturePart",
-    "FieldError",
-    "Invalid",
-    "Job",
-    "JobError",
-    "JobEvent",
-    "JobFailed",
-    "JobProgress",
-    "JobResult",
-    "JobStatus",
-    "Keys",
-    "KnownVersions",
-    "LabelColumns",
-    "LabelHistory",
-    "LabelMeasures",
-    "LabelPage",
-    "LabelStatus",
-    "LineResult",
-    "LogLine",
-    "ManyLabelError",
-    "MeasureColumns",
-    "Measures",
-    "Metrics",
-    "MetricsHistory",
-    "Model",
-    "ModelDetail",
-    "ModelStatus",
-    "ModelSummary",
-    "NewApiKey",
-    "NewWebhook",
-    "NotFound",
-    "PastAlarms",
-    "Prediction",
-    "Promoted",
-    "RateLimits",
-    "Reliability",
-    "ReliabilityBin",
-    "Replica",
-    "Replicas",
-    "Retry",
-    "RolledBack",
-    "Secret",
-    "Snapshot",
-    "Sparse",
-    "StreamSummary",
-    "TooLarge",
-    "TrainedStatus",
-    "TrainedSummary",
-    "Trainer",
-    "Unauthorized",
-    "Unavailable",
-    "UnexpectedResponse",
-    "UnlabelledPage",
-    "UnlabelledPrediction",
-    "Updated",
-    "Version",
-    "Webhook",
-    "WebhookDelivery",
-    "Webhooks",
-    "WindowColumns",
-    "WindowMeasures",
-    "rows_of",
+    "ApiError", "AsyncClient", "AsyncJob", "AsyncKeys", "AsyncModel", "AsyncWebhooks", "Busy", "Client",
+    "Compiling", "Conflict", "ConnectionFailed", "Denied", "Event", "Expired", "FieldError", "Invalid", "Job",
+    "JobEvent", "JobFailed", "JobStatus", "Keys", "LineResult", "ManyLabelError", "Model", "NotFound", "Retry",
+    "Secret", "Sparse", "StreamSummary", "TooLarge", "Unauthorized", "Unavailable", "UnexpectedResponse",
+    "Webhooks", "rows_of"
 ]
+# fmt: on
+__all__ += responses.__all__

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from manylabel_clients.command import reference as command_reference
+from docs._site import command_reference
 
 DOCS = Path(__file__).parents[1]
 

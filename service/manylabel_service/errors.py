@@ -29,7 +29,7 @@ class ServiceError(Exception):
     A subclass is a dataclass: its annotated fields are the parameters of its constructor. A class with a kind has a
     code, for programs, and a title, by default from its name; others inherit them. `message` is a template for
     `str.format`, in which `self` is the error. A field `retry_after` is the time in seconds after which a retry makes
-    sense.
+    sense. The message describes the error; a class has a docstring if there is more to say.
     """
 
     code: ClassVar[str] = "internal_error"
@@ -57,8 +57,6 @@ class AccessError(ServiceError):
 
 
 class KeyRequired(AccessError, kind="unauthenticated"):
-    """A request without a key."""
-
     message = (
         "this request needs a key: send it as Authorization: Bearer KEY, as the password of HTTP Basic, or as "
         "api-key: KEY"
@@ -66,30 +64,22 @@ class KeyRequired(AccessError, kind="unauthenticated"):
 
 
 class KeyInvalid(AccessError, kind="unauthenticated"):
-    """A request with an unknown, revoked or expired key."""
-
     message = "the key {self.detail}; ask the operator of the server for another"
     detail: str = "is not known here"
 
 
 class ScopeMissing(AccessError, kind="forbidden"):
-    """A key that lacks the scope of the request."""
-
     message = "this request needs the scope {self.scope!r}, which your key lacks; use a key with that scope"
     scope: str
 
 
 class ModelNotAllowed(AccessError, kind="forbidden"):
-    """A key that does not include this model or dataset."""
-
     message = "your key does not include {self.name!r}; use a key whose models match it"
     name: str
     """Name or pattern of names."""
 
 
 class BeyondOwnKey(AccessError, kind="forbidden"):
-    """An attempt to create a key with more permissions than the caller's key."""
-
     message = (
         "{self.field} {self.allowed}, the limit of your key; send a value within the limit, or ask an admin whose key "
         "has a higher one"
@@ -111,44 +101,32 @@ class JobNotAllowed(AccessError, kind="forbidden", code="model_not_allowed"):
 
 
 class RateLimited(ServiceError, kind="busy"):
-    """A request above the rate limits of its key."""
-
     message = "{self.detail}: retry in {self.retry_after:.3g} s"
     detail: str
     retry_after: float
 
 
 class KeyNotFound(ServiceError, kind="missing"):
-    """An id that belongs to no key."""
-
     message = "there is no key {self.id!r}; list the keys to see their ids"
     id: str
 
 
 class KeysFull(ServiceError, kind="full", code="limit_exceeded"):
-    """The limit of keys is reached, and none is revoked."""
-
     message = "the limit of {self.limit:,} keys is reached: revoke a key"
     limit: int
 
 
 class WebhookNotFound(ServiceError, kind="missing"):
-    """An id that belongs to no webhook."""
-
     message = "there is no webhook {self.id!r}; list the webhooks to see their ids"
     id: str
 
 
 class WebhooksFull(ServiceError, kind="full", code="limit_exceeded"):
-    """The limit of webhooks is reached."""
-
     message = "the limit of {self.limit:,} webhooks is reached: delete one"
     limit: int
 
 
 class HasKeys(ServiceError):
-    """The first key cannot be created, because the store has keys."""
-
     message = (
         "the store already has {self.count:,} keys: create others with one of them (manylabel keys create), "
         "or repeat with --another if all of them are lost"
@@ -157,8 +135,6 @@ class HasKeys(ServiceError):
 
 
 class CannotServeOpenly(ServiceError):
-    """Other machines could reach a server that has no keys."""
-
     message = (
         "refusing to listen on {self.host} without a key, because other machines can reach it: create the first key "
         "with `manylabel keys init`, or start with --insecure to give every client full access"
@@ -170,8 +146,6 @@ class CannotServeOpenly(ServiceError):
 
 
 class ModelNotFound(ServiceError, kind="missing"):
-    """A name that belongs to no model."""
-
     message = "there is no model named {self.name!r}; create it first, or check the name"
     name: str
 
@@ -184,15 +158,11 @@ class ModelGone(ModelNotFound):
 
 
 class ModelExists(ServiceError, kind="conflict"):
-    """The name of a new model is taken."""
-
     message = "a model named {self.name!r} exists; choose another name, or delete that model first"
     name: str
 
 
 class ModelIsTrained(ServiceError, kind="conflict", title="Model is trained by jobs"):
-    """A trained model, which does not learn from single examples."""
-
     message = (
         "model {self.name!r} is trained by jobs and does not learn from single examples: to measure it, keep its "
         "predictions (predict?keep=true) and post their labels (POST /v1/models/{self.name}/labels); to have it learn, "
@@ -202,15 +172,11 @@ class ModelIsTrained(ServiceError, kind="conflict", title="Model is trained by j
 
 
 class ModelFollows(ServiceError, kind="conflict", title="Model follows another"):
-    """A change of a model that learns from another model's log."""
-
     message = "model {self.name!r} learns from the log of another model; send changes to the one that `follow` names"
     name: str
 
 
 class ModelHasFollowers(ServiceError, kind="conflict"):
-    """The deletion of a model that others follow."""
-
     message = "model {self.name!r} is followed by {self.others}: delete them first, or send followers=delete"
     name: str
     followers: Collection[str]
@@ -222,8 +188,6 @@ class ModelHasFollowers(ServiceError, kind="conflict"):
 
 
 class NoRollback(ModelIsTrained):
-    """A rollback of a trained model, which has versions instead of snapshots."""
-
     message = (
         "model {self.name!r} is trained by jobs and has versions instead of snapshots: to go back, promote an earlier "
         "one (POST /v1/models/{self.name}/promote, manylabel models promote {self.name} VERSION)"
@@ -231,21 +195,15 @@ class NoRollback(ModelIsTrained):
 
 
 class NoReliability(ModelIsTrained):
-    """A trained model, which stores no probabilities of its predictions."""
-
     message = "model {self.name!r} is trained by jobs: its scores are measured, but not its probabilities"
 
 
 class ModelIsOnline(ServiceError, kind="conflict", title="Model learns online"):
-    """An online model, which has no versions."""
-
     message = "model {self.name!r} learns online and has no versions; choose the name of a trained model"
     name: str
 
 
 class NotReady(ServiceError, kind="unavailable"):
-    """The server, or one model, is restoring or shutting down."""
-
     message = "{self.detail}; retry in {self.retry_after:g} s"
     detail: str
     """Reason, as a clause."""
@@ -268,8 +226,6 @@ class IncompatibleRelease(NotReady):
 
 
 class ReleaseTooOld(IncompatibleRelease, kind="unavailable"):
-    """Data of a newer release that this release cannot read."""
-
     message = "{self.detail}: run the newer release that wrote it"
 
 
@@ -286,14 +242,10 @@ class DocumentNewer(ReleaseTooOld):
 
 
 class ReplayMismatch(IncompatibleRelease, kind="unavailable"):
-    """This release computes a different state than the release that stored a snapshot, or could not be compared."""
-
     message = "{self.detail}: this replica does not serve it; the others do"
 
 
 class QueueFull(ServiceError, kind="busy"):
-    """The update queue of the model is full."""
-
     message = (
         "the update queue of model {self.name!r} is full ({self.limit}): retry in {self.retry_after:g} s or send more "
         "slowly"
@@ -305,8 +257,6 @@ class QueueFull(ServiceError, kind="busy"):
 
 
 class TooManyWatchers(ServiceError, kind="busy", code="queue_full"):
-    """The limit of clients that watch the events of the model is reached."""
-
     message = (
         "{self.limit} clients watch the events of model {self.name!r}, the limit: disconnect one, or retry in "
         "{self.retry_after:g} s"
@@ -338,78 +288,36 @@ def check_limit(what: str, size: int, limit: int) -> None:
 
 
 class SnapshotNotFound(ServiceError, kind="missing"):
-    """A position or name at which the model has no snapshot."""
-
     message = "model {self.name!r} has no snapshot {self.position!r}; list its snapshots to see which it has"
     name: str
     position: str
 
 
-class SnapshotExists(ServiceError, kind="conflict"):
-    """Another snapshot of the model has this name, or the snapshot of this state has another name."""
-
-    message = "model {self.name!r} has a snapshot {self.snapshot!r} at position {self.position}; {self.action}"
-    name: str
-    snapshot: str
-    """Name of the existing snapshot."""
-    position: str
-    action: str = "choose another name, or delete that one first"
-
-
-class SnapshotNeeded(ServiceError, kind="conflict"):
-    """The snapshot is automatic and cannot be deleted."""
-
-    message = (
-        "the snapshot of model {self.name!r} at position {self.position} is automatic and cannot be deleted: the "
-        "server removes it when newer snapshots replace it"
-    )
-    name: str
-    position: str
-
-
-class SnapshotsFull(ServiceError, kind="full", code="limit_exceeded"):
-    """The limit of manual snapshots of the model is reached."""
-
-    message = "model {self.name!r} has {self.limit:,} manual snapshots, the limit: delete one"
-    name: str
-    limit: int
-
-
 class PositionNotFound(ServiceError, kind="missing"):
-    """A position at which the log of the model has no entry."""
-
     message = "the log of model {self.name!r} has no entry at position {self.position}; read the log to see all"
     name: str
     position: str
 
 
 class NotPromotable(ServiceError, kind="conflict", title="Follower cannot be promoted"):
-    """A follower that cannot be promoted now."""
-
     message = "follower {self.name!r} cannot be promoted: {self.detail}"
     name: str
     detail: str
 
 
 class ForgetRunning(ServiceError, kind="conflict"):
-    """The model is being replaced: its examples are being forgotten, or a follower is being promoted."""
-
     message = "model {self.name!r} is already being replaced; wait until {self.id} has ended"
     name: str
     id: str
 
 
 class ReceiptNotFound(ServiceError, kind="missing"):
-    """An id that belongs to no receipt of the model."""
-
     message = "model {self.name!r} has no receipt {self.id!r}; the server stores the latest 100"
     name: str
     id: str
 
 
 class BeforeHistory(ServiceError, kind="gone", title="Before the history"):
-    """A position or time that the history of the model no longer reaches."""
-
     message = (
         "the history of model {self.name!r} begins after position {self.begin}, and {self.at} is earlier; the "
         "settings history_bytes and history_days limit the history"
@@ -471,8 +379,6 @@ class NoProbabilities(InvalidField):
 
 
 class NotCalibrated(ServiceError, kind="invalid", code="invalid_request"):
-    """A request for the reliability diagram of a model without probabilities."""
-
     message = "model {self.name!r} has no probabilities: it was created with calibrate=false"
     name: str
 
@@ -480,29 +386,21 @@ class NotCalibrated(ServiceError, kind="invalid", code="invalid_request"):
 class KeyInFlight(
     ServiceError, kind="conflict", code="idempotency_in_flight", title="Request with this idempotency key in flight"
 ):
-    """The first request with this idempotency key is still in progress."""
-
     message = "a request with the idempotency key {self.key!r} is still in progress; retry when it is done"
     key: str
 
 
 class KeyReused(ServiceError, kind="invalid", code="idempotency_key_reused"):
-    """An idempotency key that was used with another body or for another operation."""
-
     message = "the idempotency key {self.key!r} was used for a different request; use a new key for each request"
     key: str
 
 
 class LabelNotFound(ServiceError, kind="missing"):
-    """A label that the model does not have, or has retired."""
-
     message = "the model does not have the label {self.label!r}, or has retired it; list the labels to see their names"
     label: str
 
 
 class LabelExists(ServiceError, kind="conflict"):
-    """The name, or an old name, of another label."""
-
     message = (
         "{self.label!r} is the name, or an old name, of a label of this model; choose another name, or merge the labels"
     )
@@ -510,8 +408,6 @@ class LabelExists(ServiceError, kind="conflict"):
 
 
 class LabelsDeclared(ServiceError, kind="conflict"):
-    """Labels that were declared when the model was created, and so cannot be renamed."""
-
     message = "the labels of model {self.name!r} were declared when it was created, and cannot be renamed"
     name: str
 
@@ -526,29 +422,21 @@ class PredictionError(ServiceError):
 
 
 class PredictionNotFound(PredictionError, kind="missing"):
-    """An id under which no prediction is stored."""
-
     message = "this model has no stored prediction {self.id!r}; predict with keep=true to get an id"
 
 
 class PredictionExpired(PredictionError, kind="gone"):
-    """A stored prediction that has expired."""
-
     message = "prediction {self.id!r} expired {self.detail}"
     detail: str
     """Time, or reason."""
 
 
 class PredictionLabelled(PredictionError, kind="conflict", title="Prediction already labelled"):
-    """A prediction that already has labels."""
-
     message = "prediction {self.id!r} {self.detail}"
     detail: str = "already has labels; a prediction can be labelled once"
 
 
 class PredictionsFull(ServiceError, kind="busy", title="Too many stored predictions"):
-    """The limit of stored predictions without labels is reached."""
-
     message = (
         "model {self.name!r} already stores {self.limit} without labels, the limit; label some, or wait until they "
         "expire"
@@ -563,24 +451,18 @@ class PredictionsFull(ServiceError, kind="busy", title="Too many stored predicti
 
 
 class VersionNotFound(ServiceError, kind="missing"):
-    """A number that belongs to no version of the model."""
-
     message = "model {self.name!r} has no version {self.version}; list its versions to see which it has"
     name: str
     version: int
 
 
 class VersionServed(ServiceError, kind="conflict"):
-    """The served version, which cannot be deleted."""
-
     message = "version {self.version} of model {self.name!r} is served; promote another before you delete it"
     name: str
     version: int
 
 
 class VersionDiffers(ServiceError, kind="conflict"):
-    """A version that accepts other examples than the served one."""
-
     message = (
         "version {self.version} of model {self.name!r} differs from version {self.served}, which is served: "
         '{self.differences}; send "force": true to serve it anyway'
@@ -592,8 +474,6 @@ class VersionDiffers(ServiceError, kind="conflict"):
 
 
 class VersionDamaged(ServiceError, kind="broken"):
-    """A version whose contents differ from the published ones."""
-
     message = "version {self.version} of model {self.name!r} cannot be loaded ({self.detail}); promote another version"
     name: str
     version: int
@@ -601,8 +481,6 @@ class VersionDamaged(ServiceError, kind="broken"):
 
 
 class NoVersionServed(ServiceError, kind="conflict"):
-    """No version of the model has been promoted yet."""
-
     message = "no version of model {self.name!r} is served; promote one"
     name: str
 
@@ -611,15 +489,11 @@ class NoVersionServed(ServiceError, kind="conflict"):
 
 
 class DatasetNotFound(ServiceError, kind="missing"):
-    """A name that belongs to no dataset."""
-
     message = "there is no dataset named {self.name!r}; upload it first, or check the name"
     name: str
 
 
 class DatasetExists(ServiceError, kind="conflict"):
-    """The name of a new dataset is taken."""
-
     message = "a dataset named {self.name!r} exists; choose another name, or delete that one first"
     name: str
 
@@ -649,15 +523,11 @@ class InvalidDataset(ServiceError, kind="invalid"):
 
 
 class JobNotFound(ServiceError, kind="missing"):
-    """An id that belongs to no job."""
-
     message = "there is no job {self.id!r}; the server stores the latest 1,000 ended jobs"
     id: str
 
 
 class JobEnded(ServiceError, kind="conflict"):
-    """A job that can no longer be cancelled."""
-
     message = "job {self.id!r} cannot be cancelled: it {self.state}"
     id: str
     state: str
@@ -665,16 +535,12 @@ class JobEnded(ServiceError, kind="conflict"):
 
 
 class JobNotRetryable(ServiceError, kind="conflict", title="Job neither failed nor cancelled"):
-    """A job that has neither failed nor been cancelled."""
-
     message = "job {self.id!r} is {self.state}; only a job that failed or was cancelled can be retried"
     id: str
     state: str
 
 
 class JobsFull(ServiceError, kind="busy", title="Too many jobs"):
-    """The limit of queued and running jobs is reached."""
-
     message = "{self.limit:,} jobs are queued or running, the limit: retry when some have ended, or cancel some"
     limit: int
     retry_after: float = 30.0
@@ -708,8 +574,6 @@ class StorageUnavailable(StorageError):
 
 
 class LogSealed(StorageUnavailable):
-    """A log that rejects entries while another one replaces it."""
-
     message = "the log of model {self.name!r} is being replaced; retry"
     detail: str = "its log is being replaced"
     heals: bool = True
@@ -736,8 +600,6 @@ class ModelDamaged(StorageError, kind="broken"):
 
 
 class HistoryDamaged(StorageError, kind="broken"):
-    """A part of the history of a model that is damaged or missing; the other parts can be read."""
-
     message = (
         "the history of model {self.name!r} after position {self.after} and up to {self.through} is damaged: "
         "{self.reason}; the entries before and after can be read"
@@ -778,28 +640,20 @@ class RevisionConflict(StorageError):
 
 
 class BlobNotFound(StorageError):
-    """A key under which no blob is stored."""
-
     message = "there is no blob under the key {self.key!r}"
     key: str
 
 
 class BlobGone(BlobNotFound):
-    """A blob that was replaced or removed, or partly lost, while the caller read it."""
-
     message = "the blob under the key {self.key!r} was replaced or removed while it was read; read it again"
 
 
 class BlobDamaged(StorageError, kind="broken", code="storage_damaged"):
-    """A blob that does not match its checksum."""
-
     message = "the blob under the key {self.key!r} does not match its checksum: restore the store from a backup"
     key: str
 
 
 class LogTrimmed(StorageError):
-    """A log that no longer holds all entries after the requested position."""
-
     message = (
         "the log of model {self.name!r} is trimmed through position {self.trimmed} and cannot be read from "
         "{self.after}; start from a snapshot at or after the trimmed position"
@@ -812,8 +666,6 @@ class LogTrimmed(StorageError):
 
 
 class LogLost(StorageError):
-    """The store lost entries that the caller has seen: it was restarted without all of its data."""
-
     message = (
         "the log of model {self.name!r} no longer has the entry at {self.position}: the store was restarted without "
         "all of its data; the server continues from what is left"
@@ -830,8 +682,6 @@ class StoreUnusable(StorageError):
 
 
 class StoreLocked(StorageError):
-    """Another process has the data directory open."""
-
     message = (
         "the data directory {self.directory} is in use by {self.holder}: stop that process, or choose another "
         "directory for this server"
@@ -856,16 +706,26 @@ class StoreDamaged(StorageError):
     detail: str
 
 
-class StoreTooNew(StorageError):
-    """A store that was written by a newer version of this program."""
+class StoreTooNew(StorageUnavailable, kind="unavailable", code="release_too_old"):
+    """A store with a format number that this release does not know; nothing in it is read or changed."""
 
-    message = (
-        "{self.path} has schema version {self.found}, and this program supports versions up to {self.known}: run the "
-        "newer version that wrote it, or restore a backup made before the upgrade"
-    )
-    path: Path
-    found: int
-    known: int
+    message = "{self.detail} {self.advice}"
+    heals: bool = False
+    found: int = 0
+    known: int = 0
+    retry_after: float = 5.0
+
+    @property
+    def advice(self) -> str:
+        """The numbers, and what the operator must do."""
+        return (
+            f"has format {self.found}, and this release supports formats up to {self.known}: run the newer release, "
+            "or restore a backup made before the upgrade"
+        )
+
+    def answer(self) -> str:
+        """Return the message without the location of the store."""
+        return f"the store {self.advice}"
 
 
 class UnreadableEntry(Exception):

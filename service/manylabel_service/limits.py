@@ -62,9 +62,6 @@ class Limits:
     """Maximum number of the newest stored predictions without labels that are compared to find the most uncertain
     ones."""
 
-    max_manual_snapshots: int = 20
-    """Maximum number of manual snapshots per model, which stay until they are deleted; further ones get 507."""
-
     max_versions: int = 100
     """Maximum number of versions of a trained model; at the limit, jobs for the model are refused until versions are
     deleted."""

@@ -48,7 +48,7 @@ def models(desk: Site, browser: Any) -> None:
     ):
         client.create_model(name, algorithm=algorithm, **spec).update_many(examples[:n], batch_size=10)
     client.train("mlrl", {"stream": "helpdesk", "last": 600}, "helpdesk-mlrl", holdout=0.3).wait(timeout=300)
-    client.model("helpdesk").take_snapshot(name="before-cleanup", note="labels of May were wrong")
+    client.model("helpdesk").take_snapshot()
 
 
 def save(page: Page, name: str, full: bool = False) -> None:

@@ -71,7 +71,7 @@ def test_a_missing_scope_is_reported_beside_the_action(watched: Watched, keyed_s
     page.get_by_role("dialog").get_by_label("Key").fill(reader)
     page.keyboard.press("Enter")
     snapshots = page.get_by_role("region", name="Snapshots").first
-    snapshots.get_by_role("button", name="Keep a snapshot").click()
+    snapshots.get_by_role("button", name="Take a snapshot").click()
     expect(snapshots.get_by_role("alert")).to_contain_text("Scope missing")
     expect(snapshots.get_by_role("alert")).to_contain_text("admin")
 

@@ -36,9 +36,8 @@ def test_an_online_model_is_watched_and_rolled_back(watched: Watched, any_site: 
     told = curve.locator("canvas")
     expect(told).to_have_attribute("aria-label", re.compile("at 60"))
     snapshots = page.get_by_role("region", name="Snapshots").first
-    snapshots.get_by_label("Name").fill("before")
-    snapshots.get_by_role("button", name="Keep a snapshot").click()
-    expect(snapshots.locator(".said")).to_contain_text("Kept as before")
+    snapshots.get_by_role("button", name="Take a snapshot").click()
+    expect(snapshots.locator(".said")).to_contain_text("Snapshot taken.")
     model.update_many(items[60:])
     expect(fact(page, "Examples")).to_contain_text("80")
     metrics = model.metrics()

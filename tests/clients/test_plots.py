@@ -20,8 +20,15 @@ HOSTILE = ("日本", "$x^2$", "--><script>", "a" * 200, "line\nbreak", "\u202eba
 
 def detail_of(**parts: Any) -> ModelDetail:
     empty: dict[str, list[Any]] = {"iteration": [], "objective": [], "gap": [], "seconds": []}
-    given = {"label_scores": None, "label_correlation": None, "view_weights": None, "convergence": empty, **parts}
-    return ModelDetail(3, "mlrl", {}, None, **given)
+    given = {
+        "label_decisions": {},
+        "label_scores": None,
+        "label_correlation": None,
+        "view_weights": None,
+        "convergence": empty,
+        **parts,
+    }
+    return ModelDetail(version=3, trainer="mlrl", params={}, **given)
 
 
 def scores(f1: float, precision: float, recall: float, support: float) -> dict[str, float]:

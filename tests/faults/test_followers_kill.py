@@ -10,7 +10,7 @@ import pytest
 from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_clients import Client, ManyLabelError, Retry, Unavailable
-from manylabel_clients.http.resources.model_status import ModelStatus
+from manylabel_clients.http.responses import ModelStatus
 
 FLAGS = ("--snapshot-every-updates", "2000", "--snapshot-retention-count", "2", "--load-timeout-seconds", "0.2")
 EXAMPLES = 12_000

@@ -36,7 +36,7 @@ ESSENTIAL = ("falt", "kernel-project", "kernel-nystroem")
 BATCH = 20
 """Examples in a request; the requests go to the two servers by turns."""
 
-FLAGS = ("--snapshot-retention-count", "10000", "--max-manual-snapshots", "1000")
+FLAGS = ("--snapshot-retention-count", "10000")
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,6 @@ FLAGS = (
     *("--redis-timeout-seconds", str(REDIS_TIMEOUT_SECONDS)),
     # The log is trimmed, but behind the reader of the test, which takes a second or two to notice that Redis is back.
     *("--snapshot-every-updates", "150", "--snapshot-retention-count", "20", "--history-bytes", "0"),
-    *("--max-manual-snapshots", "100000"),  # the clients ask for many
 )
 CALM_EXAMPLES = 100
 """Acknowledged examples after which the clients stop, once the last fault is over."""
@@ -282,7 +281,7 @@ async def _snapshot_of(url: str, reader: LogReader, history: History) -> tuple[s
         update = {"json": {"x": {own: 1.0}, "y": ["last"]}, "headers": {"Idempotency-Key": own.replace(" ", "-")}}
         answer = await _answered(http, "POST", "/update", **update)
         history.acknowledge([own], answer.json()["position"])
-        position = (await _answered(http, "POST", "/snapshots", json={})).json()["position"]
+        position = (await _answered(http, "POST", "/snapshots")).json()["position"]
         data = (await _answered(http, "GET", f"/snapshots/{position}")).content
     return position, data
 

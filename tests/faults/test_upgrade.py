@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import json
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx2
-import msgpack
 import pytest
 from tests.faults.log_oracle import LogReader, replay
 from tests.support.balancer import Balancer
@@ -18,15 +20,15 @@ from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_clients import AsyncClient
 from manylabel_core.state import State
+from manylabel_service.errors import StoreTooNew
 from manylabel_service.release import RELEASE
-from manylabel_service.storage import Entry
+from manylabel_service.storage import gate
 
 CLIENTS = 3
 SPEC = {"name": "tags", "algorithm": "falt"}
-FLAGS = ("--snapshot-every-updates", "60", "--max-manual-snapshots", "1000")
+FLAGS = ("--snapshot-every-updates", "60")
 KNOWS_MORE = {
-    "online/spec/release.py": ("FORMAT_VERSIONS = range(1, 2)", "FORMAT_VERSIONS = range(1, 3)"),
-    "release.py": ('RELEASE = version("manylabel")', 'RELEASE = "next"'),
+    "release.py": ('RELEASE = version("manylabel")\n\nFORMAT = 1', 'RELEASE = "next"\n\nFORMAT = 2'),
 }
 ONE_MORE_FIELD = {
     "storage/collection.py": ("    release: str = RELEASE\n", '    release: str = RELEASE\n    later: str = "kept"\n'),
@@ -118,29 +120,20 @@ async def _answers(server: Any, status: int, code: str) -> bool:
     return (response.status_code, response.json()["code"]) == (status, code)
 
 
-async def check(url: str, states: Sequence[tuple[str, bytes]], traffic: Traffic) -> list[int]:
-    """Each server's state at its position is the replayed log by this process; return the forms of the entries."""
+async def check(url: str, states: Sequence[tuple[str, bytes]], traffic: Traffic) -> None:
+    """Each server's state at its position is the replayed log by this process."""
     async with opened(url) as store:
         (record,) = await store.models.all()
         reader = LogReader(store, record)
         await reader.read_to_end()
-    forms = [msgpack.unpackb(entry.payload)[0] for entry in reader.entries]
-    replayed = await asyncio.to_thread(
-        replay, record, list(map(_in_first_form, reader.entries)), [at for at, _ in states]
-    )
+    replayed = await asyncio.to_thread(replay, record, reader.entries, [at for at, _ in states])
     for position, data in states:
         arrays, header = State.from_bytes(data)
         expected, expected_header = State.from_bytes(replayed.states[position])
-        assert {**header, "version": 1} == expected_header
+        assert header == expected_header
         assert {name: a.tobytes() for name, a in arrays.items()} == {name: a.tobytes() for name, a in expected.items()}
     assert set(replayed.learnt.values()) == {1}, "learnt more than once, or never"
     assert {name: replayed.positions.get(name) for name in traffic.acknowledged} == traffic.acknowledged
-    return forms
-
-
-def _in_first_form(entry: Entry) -> Entry:
-    """The forms of these tests differ in nothing but their number, the second byte of an entry."""
-    return entry._replace(payload=entry.payload[:1] + b"\x01" + entry.payload[2:])
 
 
 @contextlib.asynccontextmanager
@@ -169,10 +162,10 @@ async def test_a_release_that_computes_other_states_is_refused(
     async with AsyncClient(old.url) as client:
         model = await client.create_model(**SPEC)
         await model.update_many([({"a": i % 3, "b": 1.0}, ["x"] if i % 2 else ["y"]) for i in range(20)])
-        wrong.start(wait=False)  # no snapshot has been stored: it asks for one
+        await model.take_snapshot()
+        wrong.start(wait=False)
         await eventually_async(lambda: _is_refused(wrong))
         await eventually_async(lambda: _answers(wrong, 503, "replay_mismatch"), ignore=httpx2.TransportError)
-        assert await model.snapshots()
         assert (await model.update({"a": 1.0}, ["x"])).updates == 21
         told = await eventually_async(lambda: _withheld(client))
         assert (told[True].withheld, told[False].withheld) == ({}, {"tags": "replay_mismatch"})
@@ -187,7 +180,8 @@ async def test_a_new_release_takes_over_unless_it_computes_other_states(
 ) -> None:
     flags = ("--store", redis_server.url, *FLAGS)
     old, late = [server_process(*flags) for _ in range(2)], server_process(*flags)
-    new = server_process(*flags, release=copied(tmp_path / "new", KNOWS_MORE))
+    release = copied(tmp_path / "new", KNOWS_MORE)
+    new = server_process(*flags, release=release)
     wrong = server_process(*flags, release=copied(tmp_path / "wrong", LEARNS_OTHERWISE))
     async with under_load(old) as (balancer, traffic):
         await own_state(old[0], traffic)
@@ -202,17 +196,22 @@ async def test_a_new_release_takes_over_unless_it_computes_other_states(
         states.append(await own_state(new, traffic))
         versions = await asked(new, "/v1/replicas")
         assert (versions["format"], {one["release"] for one in versions["replicas"]} >= {"next"}) == (1, True)
+        await asyncio.to_thread(_upgrade, release, redis_server.url, 1)
         await replace(old[1], None, balancer, traffic)
+        await asyncio.to_thread(_upgrade, release, redis_server.url, 0)
         await eventually_async(lambda: _uses(new, 2))
         await traffic.go_on()
         late.start(wait=False)
         assert await asyncio.to_thread(late.process.wait, 120) == 1
         assert "run the newer release" in late.log_tail()
         states.append(await own_state(new, traffic))
-    forms = await check(redis_server.url, states, traffic)
-    assert forms == sorted(forms), "never back to the older form"
-    assert set(forms) == {1, 2}
-    assert "fold_agrees" in new.log.read_text()
+        url = redis_server.url
+    with pytest.raises(StoreTooNew):
+        await check(url, states, traffic)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gate, "FORMAT", 2)
+        await check(url, states, traffic)
+    assert "replay_agrees" in new.log.read_text()
     assert await asyncio.to_thread(new.stop) == 0
 
 
@@ -256,6 +255,14 @@ async def _is_refused(server: Any) -> bool:
         return False
     assert "ready" not in answer, "it must not get ready"
     return bool(answer["code"] == "replay_mismatch")
+
+
+def _upgrade(release: Path, url: str, status: int) -> None:
+    """Run the upgrade of the store by a release."""
+    program = [sys.executable, "-m", "manylabel_service.models", "--store", url]
+    environment = {**os.environ, "PYTHONPATH": str(release)}
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
 
 
 async def _uses(server: Any, form: int) -> bool:

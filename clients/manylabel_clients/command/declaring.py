@@ -20,6 +20,7 @@ INTERRUPTED = 130
 """Exit status after Ctrl-C."""
 MAX_SUMMARY = 200
 """Characters of a command's help in a list."""
+_BOUNDS, _OF_PATHS = ("min", "max"), ("exists", "file_okay", "dir_okay")
 
 
 class _Declared:
@@ -28,43 +29,25 @@ class _Declared:
     Parameters
     ----------
     *names : names of an option, such as ``--url``; default: the name of the parameter.
-    min, max : bounds of a number.
-    exists, file_okay, dir_okay : required properties of a path.
     callback : validates and returns a value.
-    **attributes : other attributes of click.
+    **attributes : other attributes of click; of ranges, ``min`` and ``max``; of paths, ``exists`` and others.
     """
 
-    def __init__(
-        self,
-        *names: str,
-        min: float | None = None,
-        max: float | None = None,
-        exists: bool = False,
-        file_okay: bool = True,
-        dir_okay: bool = True,
-        callback: Callable[[Any], Any] | None = None,
-        **attributes: Any,
-    ) -> None:
-        self._names = names
-        self._bounds = {"min": min, "max": max}
-        self._path: dict[str, Any] = {"exists": exists, "file_okay": file_okay, "dir_okay": dir_okay}
-        self._callback = callback
-        self._attributes = attributes
-
-    def _type(self, kind: Any) -> Any:
-        if kind is Path:
-            return click.Path(**self._path, path_type=Path)
-        if kind in (int, float) and any(bound is not None for bound in self._bounds.values()):
-            return (click.IntRange if kind is int else click.FloatRange)(**self._bounds)  # type: ignore[arg-type]
-        return kind
+    def __init__(self, *names: str, callback: Callable[[Any], Any] | None = None, **attributes: Any) -> None:
+        self._names, self._callback, self._attributes = names, callback, attributes
 
     def _made(self, kind: Any, default: Any) -> dict[str, Any]:
         """Return the arguments of click's classes."""
-        made = {"type": self._type(kind), "required": default is MISSING, **self._attributes}
+        given = dict(self._attributes)
+        bounds, path = ({name: given.pop(name) for name in names if name in given} for names in (_BOUNDS, _OF_PATHS))
+        if kind is Path:
+            kind = click.Path(**path, path_type=Path)
+        elif bounds:
+            kind = (click.IntRange if kind is int else click.FloatRange)(**bounds)
+        made = {"type": kind, "required": default is MISSING, **given}
         if default is not MISSING:
             made["default"] = default
-        if self._callback is not None:
-            check = self._callback
+        if (check := self._callback) is not None:
             made["callback"] = lambda _context, _parameter, value: check(value)
         return made
 
@@ -79,12 +62,10 @@ class Option(_Declared):
         attributes: dict[str, Any] = {"show_default": default is not None and kind is not bool, "show_envvar": True}
         attributes |= self._made(kind, default)
         if kind is bool:
-            attributes["type"] = None
-            attributes["is_flag"] = True
+            attributes |= {"type": None, "is_flag": True}
         if is_list:
-            attributes["multiple"] = True
             attributes.pop("default", None)
-            attributes["callback"] = lambda _context, _parameter, values: list(values or ()) or None
+            attributes |= {"multiple": True, "callback": lambda _context, _parameter, given: list(given or ()) or None}
         return click.Option([*names, name], **attributes)
 
 

@@ -4,11 +4,11 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from manylabel_clients.command.data.files import (
     PLAIN,
@@ -17,10 +17,15 @@ from manylabel_clients.command.data.files import (
     TableOptions,
     check_labelled,
     read_rows,
+    readable,
     record_format,
 )
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.http.errors import ApiError
+from manylabel_clients.http.responses import Prediction
+
+if TYPE_CHECKING:
+    from manylabel_clients.river.files import FileStream
 
 T = TypeVar("T")
 _PLACE = re.compile(r"(?<!\S)/examples/(\d+)(\S*)")
@@ -101,6 +106,17 @@ def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
     rest = iter(items)
     while chunk := list(islice(rest, size)):
         yield chunk
+
+
+def predicted(
+    stream: "FileStream", batch_size: int, *models: Callable[[list[Any]], list[Prediction]]
+) -> Iterator[tuple[list[Any], list[float], list[list[Prediction]]]]:
+    """Yield the true labels, the weights and the predictions of each model for the rows of a file, in batches."""
+    with readable():
+        for rows in chunks(stream.examples(), batch_size):
+            xs = [x for x, *_ in rows]
+            weights = [1.0 if not weight or weight[0] is None else float(weight[0]) for _, _, *weight in rows]
+            yield [y for _, y, *_ in rows], weights, [model(xs) for model in models]
 
 
 @contextmanager

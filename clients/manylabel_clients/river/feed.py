@@ -10,10 +10,9 @@ from typing import Any
 
 from manylabel_clients.http.errors import ApiError, ManyLabelError
 from manylabel_clients.http.resources.examples import Example, Labels
-from manylabel_clients.http.resources.metrics import Metrics
-from manylabel_clients.http.resources.model_status import TrainedStatus
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.stream import StreamSummary
+from manylabel_clients.http.responses import Metrics, TrainedStatus
 from manylabel_clients.http.transport.batches import BATCH_SIZE
 from manylabel_clients.progress import ProgressBar, counted
 from manylabel_clients.river.encoding import named_truths, named_values

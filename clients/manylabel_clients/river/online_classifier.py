@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from manylabel_clients.http.resources.predictions import Explanation, FeaturePart
+from manylabel_clients.http.responses import Explanation, FeaturePart
 from manylabel_clients.river.batches import frame_of, pairs_of, rows_of
 from manylabel_clients.river.columns import Encoder
 from manylabel_clients.river.encoding import PredictedLabels, PredictedProbabilities, both
@@ -175,10 +175,13 @@ class OnlineClassifier(base.MultiLabelClassifier):
         names, name_of = list(self._encoder.labels), self._encoder.name_of
         explanations: dict[Hashable, Explanation] = {}
         for label, each in zip(labels, found, strict=True):
-            own = [(name_of(column), part) for column, part in zip(each.features, each.contributions, strict=True)]
-            parts = [FeaturePart(feature, values[feature], float(part)) for feature, part in own]
+            parts = [
+                FeaturePart(feature=(feature := name_of(column)), value=values[feature], contribution=float(part))
+                for column, part in zip(each.features, each.contributions, strict=True)
+            ]
             above = [part for part in parts if part.contribution > 0]
-            explanations[names[label]] = Explanation(above, parts[len(above) :][::-1], each.rest)
+            against = parts[len(above) :][::-1]
+            explanations[names[label]] = Explanation(for_=above, against=against, rest=each.rest)
         return explanations
 
     @property

@@ -9,7 +9,7 @@ from river import base
 
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.models import Model
-from manylabel_clients.http.resources.predictions import Explanation
+from manylabel_clients.http.responses import Explanation
 from manylabel_clients.http.transport.connections import DEFAULT_URL
 from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.river.batches import frame_of, pairs_of, rows_of

@@ -53,7 +53,7 @@ class Trainer:
 def arguments(params: Mapping[str, Any], Y: Any) -> dict[str, Any]:
     """Return the arguments of an estimator for parameters in JSON form and labels Y, (n_samples, n_labels).
 
-    A null `rho` is infinite. `R` is a list of rows, or "label_correlation", which is computed from Y.
+    `R` is a list of rows, or "label_correlation", which is computed from Y.
     """
     from manylabel_core.priors import label_correlation  # the import loads scikit-learn, which only a fit needs
 
@@ -63,8 +63,6 @@ def arguments(params: Mapping[str, Any], Y: Any) -> dict[str, Any]:
         found["R"] = label_correlation(Y)
     elif isinstance(R, list):
         found["R"] = np.array(R, dtype=np.float64)
-    if "rho" in found and found["rho"] is None:
-        found["rho"] = float("inf")
     return found
 
 

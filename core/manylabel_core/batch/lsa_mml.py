@@ -15,7 +15,7 @@ from manylabel_core.batch.base.documentation import documented
 from manylabel_core.batch.base.inputs import check_label_names
 from manylabel_core.batch.base.reporting import Reporter
 from manylabel_core.batch.decisions.learner import deciding, warn_of_convergence
-from manylabel_core.batch.decisions.thresholds import rule_thresholds
+from manylabel_core.batch.decisions.thresholds import half_or_best_cuts
 from manylabel_core.batch.parameters import LSAMMLParameters
 from manylabel_core.batch.views.alternation import Alternation, Model, Prices, ViewsState
 from manylabel_core.batch.views.block import Matrix
@@ -43,7 +43,7 @@ COMPONENTS = 200
 """Default number of components, if that many are allowed."""
 
 _SOMETIMES = (
-    "label_names_", "label_penalty_", "joint_coef_", "view_landmarks_", "view_gammas_", "view_roots_", "precision_",
+    "label_names_", "joint_coef_", "view_landmarks_", "view_gammas_", "view_roots_", "precision_",
     "noise_variances_",
 )  # fmt: skip
 """Attributes that only some fits set."""
@@ -58,7 +58,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
     mean energy of 1 per row, so that penalties have the same effect on all data.
 
     Predictions need no labels and at least one view: the representation of a row is the best one for its views. If rows
-    of `fit` lack views, it is the expectation given the views of the row (with `refit`; Eqs. (43) to (45)), so that
+    of `fit` lack views, it is the expectation given the views of the row (Eqs. (43) to (45)), so that
     rows with different views agree.
 
     {parameters}
@@ -88,20 +88,19 @@ class LSAMML(LSAMMLParameters, ViewModel):
     joint_coef_ : ndarray of shape (n_labels, n_components), float64
         The W of the alternation, with `warm_start`.
     intercept_, threshold_ : ndarrays of shape (n_labels,), float64
-        Scores of the representation 0 (without `refit`, means of the labels over the labelled rows); values that are
-        subtracted from `label_scores`.
+        Scores of the representation 0; values that are subtracted from `label_scores`.
     precision_ : ndarray of shape (n_components, n_components), float64
-        If rows lacked views, with `refit`: the inverse of the covariance of representations, as predictions use it.
+        If rows lacked views: the inverse of the covariance of representations, as predictions use it.
     noise_variances_ : ndarray of shape (n_views,), float64
-        If rows lacked views, with `refit`: the variance of a feature of each view beyond what its basis explains.
+        If rows lacked views: the variance of a feature of each view beyond what its basis explains.
     label_penalty_ : float
-        Penalty per unit of squared weights on `P G^(1/2)`, chosen by leave-one-out, with `refit`.
+        Penalty per unit of squared weights on `P G^(1/2)`, chosen by leave-one-out.
     curves_ : ndarray of shape (2, n_labels), float64, or None
         See `M3L`.
     objective_trace_ : ndarray
         Eq. (32) at the start and after every half-step (bases, W, P), including those of the fit that this one
         continues. A half-step that does not lower the objective is rejected, so the trace rises at most by rounding.
-        `refit` and thresholds are not part of it.
+        The second fit of W, and thresholds, are not part of it.
     relative_change_ : float
         Share by which the last iteration lowered the objective.
     n_iter_, n_components_, n_features_in_ : int
@@ -172,7 +171,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
         if sample_weight is not None:
             raise ValueError("sample_weight must be None: LSAMML does not support sample weights")
         self._random()  # an invalid value is reported before the fit starts
-        prices = Prices(*(float(price) for price in (self.r, self.beta, self.gamma, self.ridge, self.label_ridge)))
+        prices = Prices(*(float(price) for price in (self.r, self.beta, self.gamma, self.ridge)))
         views, present = check_views(X, missing, allow_nan=self.scaling == "auto")
         n_samples = len(next(iter(present.values())))
         self.view_scalings_ = tuple(fitted_scaling(self.scaling, views[name], present[name]) for name in views)
@@ -186,7 +185,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
             views = {name: maps[name](views[name], present[name]) if maps else views[name] for name in views}
             sizes = {name: view.shape[1] for name, view in views.items()}
             n_components = self._size(sizes, n_samples)
-            blocks = [fitted_block(name, views[name], present[name], centre=self.centre) for name in views]
+            blocks = [fitted_block(name, views[name], present[name]) for name in views]
             labels, energy = label_block(indicators, mask)
             prices = prices._replace(beta=prices.beta / energy)
             run = Alternation(blocks, labels, prices, Reporter(progress))
@@ -222,11 +221,8 @@ class LSAMML(LSAMMLParameters, ViewModel):
         return int(wanted)
 
     def _given_weights(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> Matrix:
-        """Return the alpha that gives the factors f_v their requested values."""
-        factors = np.ones(len(run.views))
-        if self.view_weights == "labels":
-            factors = label_weights(run.views, Y, rows)
-        alpha = factors ** (1.0 / float(self.r))
+        """Return the alpha that gives the factors f_v the values that the labels choose."""
+        alpha = label_weights(run.views, Y, rows) ** (1.0 / float(self.r))
         return np.asarray(alpha / (run.shares @ alpha))
 
     def _before(
@@ -275,20 +271,18 @@ class LSAMML(LSAMMLParameters, ViewModel):
         if self.warm_start:
             self.joint_coef_ = model.W
         self.n_components_ = int(model.W.shape[1])
-        self.intercept_ = run.labels.mean
         self.objective_trace_ = np.array(reached.trace)
         self.n_iter_ = reached.total
 
     def _fit_labels(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> None:
-        """Fit label weights, if requested, and thresholds to representations from views alone."""
+        """Fit label weights and thresholds to representations from views alone."""
         every = range(len(run.views))
-        if self.refit and any(view.present is not None for view in run.views):
+        if any(view.present is not None for view in run.views):
             factors = fit_factors(run.views, self._split(self.basis_), self._represent(run.views, every))
             self.precision_, self.noise_variances_ = factors
         P = self._represent(run.views, every)[rows]
-        if self.refit:
-            root = gauge(self._split(self.basis_), run.factors(self.view_weights_))
-            fitted = fit_ridge(P @ root, Y)
-            self.coef_, self.intercept_, self.label_penalty_ = fitted.coef @ root, fitted.intercept, fitted.penalty
+        root = gauge(self._split(self.basis_), run.factors(self.view_weights_))
+        fitted = fit_ridge(P @ root, Y)
+        self.coef_, self.intercept_, self.label_penalty_ = fitted.coef @ root, fitted.intercept, fitted.penalty
         scores = P @ self.coef_.T + self.intercept_
-        self.threshold_ = rule_thresholds(scores, Y, self.threshold)
+        self.threshold_ = half_or_best_cuts(scores, Y)

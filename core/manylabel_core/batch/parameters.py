@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from manylabel_core.batch.decisions.thresholds import MEASURES
@@ -27,8 +26,6 @@ ANY_COUNT = Number(integer=True, least=1, most=2**20)
 ABOVE_0 = Number(above=0)
 """Penalties in Python, without the upper bound of the server."""
 
-THRESHOLDS = ("f1", "prevalence", "half")
-"""Rules for the thresholds of LSA-MML."""
 
 MAX_SHARE = 400
 """Maximum rank of PrML for a share of the labels: time grows with the rank."""
@@ -221,35 +218,18 @@ class PrivilegedParameters(SharedParameters):
         POSITIVE,
         NULL,
         python=(ABOVE_0, NULL),
-        text="Price of a unit of slack that the other labels explain. None means 3 rho, at which they are mostly idle, "
-        "and 0.3 if rho is infinite.",
+        text="Price of a unit of slack that the other labels explain. None means 3 rho, at which they are mostly idle.",
     )
     rho: float = parameter(
         0.1,
         POSITIVE,
-        NULL,
-        python=(ABOVE_0, Other("inf", lambda value: isinstance(value, float) and value == math.inf)),
-        text="Price of the slack that the labels do not explain; they are idle where no row misses its margin by more "
-        "than C / rho. Search it, the lower the longer the rows (0.1 to 1 for rows of unit length). It may be infinite "
-        "(in JSON null): there is no such slack.",
-    )
-    loss: str = parameter(
-        "squared_hinge",
-        Choice(("squared_hinge", "hinge")),
-        text="Cost of that slack: rho times half its square, or rho times itself. With 'hinge', the scores of rare "
-        "labels gather near -1, and those of different labels compare badly, which rankings of labels show.",
+        python=(ABOVE_0,),
+        text="Price of half the square of the slack that the labels do not explain; they are idle where no row misses "
+        "its margin by more than C / rho. Search it, the lower the longer the rows (0.1 to 1 for rows of unit length).",
     )
     fit_intercept: bool = parameter(True, FLAG, text="Intercept of each label, next to its weights.")
     intercept_scaling: float = parameter(
         3.16, POSITIVE, python=(ABOVE_0,), text="Scale of the intercepts, B: the larger, the less they cost."
-    )
-    privileged: int | str = parameter(
-        "all",
-        Choice(("all",)),
-        COUNT,
-        python=(Choice(("all",)), ANY_COUNT),
-        text="Privileged information about a label: all other labels, or this number of labels, the nearest in Hamming "
-        "distance.",
     )
     tol: float = again(
         SharedParameters, "tol", 1e-2, description="The fit, of PrML each round, stops at this relative duality gap."
@@ -324,7 +304,7 @@ class LSAMMLParameters(SharedParameters):
         POSITIVE,
         python=(ABOVE_0,),
         text="Weight of the labels; at 1 they weigh as much as one view. The larger, the more the bases know of the "
-        "labels of the rows that they were learnt from, which misleads the `refit`.",
+        "labels of the rows that they were learnt from, which misleads the second fit of their weights.",
     )
     gamma: float = parameter(
         0.01,
@@ -336,37 +316,6 @@ class LSAMMLParameters(SharedParameters):
     )
     ridge: float = parameter(
         0.5, POSITIVE, python=(ABOVE_0,), text="Price of the representation; rows of a view have a mean |x|^2 of 1."
-    )
-    label_ridge: float = parameter(
-        1.0, POSITIVE, python=(ABOVE_0,), text="Price of the weights of labels, in units of labelled rows."
-    )
-    view_weights: str = parameter(
-        "labels",
-        Choice(("labels", "equal")),
-        text="Criterion for the weights of views. 'labels' doubles and halves the factors f_v, from 1, as long as a "
-        "ridge regression of the labels on the views side by side (each multiplied by the root of its factor) predicts "
-        "labelled rows that are held out better; the largest is at most 16 times the smallest, and with fewer than 50 "
-        "labelled rows that have all views they are equal. 'equal' leaves them at 1. The paper weighs views by how "
-        "well they are reproduced, so that a narrow view, which is easy to reproduce, gets nearly all the weight.",
-    )
-    centre: bool = parameter(
-        True, FLAG, text="Centring: the mean of every feature is subtracted. Sparse views stay sparse."
-    )
-    refit: bool = parameter(
-        True,
-        FLAG,
-        text="Second fit of the weights of labels, to representations found from views alone, as where the "
-        "model predicts: by ridge regression on P G^(1/2), G = sum_v f_v B_v'B_v, which is free of the choice of "
-        "coordinates that P and the bases share. Its penalty predicts labelled rows that are held out best, in closed "
-        "form (`label_penalty_`). The representations of the alternation know the labels, and its weights trust them "
-        "too much.",
-    )
-    threshold: str = parameter(
-        "f1",
-        Choice(THRESHOLDS),
-        text="Rule for the threshold of a label, fitted to the scores of the labelled rows from their views alone. "
-        "'f1': the highest F1 of the label. 'prevalence': as many rows above the threshold as have the label. 'half': "
-        "0.5.",
     )
     kernel: str = parameter(
         "linear",

@@ -18,7 +18,7 @@ class PrBR(PrBRParameters, PrivilegedLearner):
 
     It is PrML with W = I, Eq. (29) of docs/mathematics.md. See `PrML` for the privileged features. **If no example
     misses its margin by more than C / rho, they have no effect**, and the model equals that of `LinearSVC` with
-    C_svm = rho / 2, or with `loss="hinge"` and rho <= C with C_svm = rho.
+    C_svm = rho / 2.
 
     {parameters}
 
@@ -28,7 +28,7 @@ class PrBR(PrBRParameters, PrivilegedLearner):
     intercept_ : ndarray of shape (n_labels,), float64
     %(decided)s
     correcting_coef_ : ndarray of shape (n_labels, n_labels + 1), float64
-        w~ of each label, with the weight of the constant last; 0 for labels that are not privileged features.
+        w~ of each label, with the weight of the constant last; 0 for the label itself.
     primal_objective_, dual_objective_ : float
     duality_gap_ : float
         (primal - dual) / primal.

@@ -49,7 +49,7 @@ class PrML(PrMLParameters, PrivilegedLearner):
         W. The product of both is `coef_`. After a fit that was stopped before its first round, `coef_` is the model of
         `PrBR`, and the product is its best approximation of this rank.
     correcting_coef_ : ndarray of shape (n_labels, n_labels + 1), float64
-        w~ of each label, with the weight of the constant last; 0 for labels that are not privileged features.
+        w~ of each label, with the weight of the constant last; 0 for the label itself.
     objective_ : float
         Value in the current round; before the first one, that of `PrBR`.
     objective_trace_ : ndarray of shape (2 * rounds,)

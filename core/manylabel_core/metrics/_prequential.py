@@ -4,8 +4,8 @@
 
 counts  int64 (2, 2, capacity, 3)  true positives, false positives and false negatives of each label: from the
                                    start (`ALL`) and in the window (`RECENT`)
-totals  int64 (2, 15)              counters from the start, the start and length of the two rings, the length of `codes`
-                                   with the example that was tried last, and the rows of bins
+totals  int64 (2, 16)              counters from the start, the start and length of the two rings, the length of `codes`
+                                   with the example that was tried last, and the rows of bins: had and needed
 sums    float64 (2, 16)            from the start, one term per example: see `PRECISION` and those after it
 ring    int64 (2, capacity, 10)    outcome of each example in the window: see `TP` and those after it
 groups  int64 (4, 3)               counts from the start, of the predictions alone: by how often each label had been
@@ -17,8 +17,8 @@ seen    int64 (capacity, 5)        of each label: the examples with partial trut
                                    first and of the last example in which it was relevant, 0 for none; by rank, the
                                    labels in the order of decreasing frequency; and 1 + the label's row of `label_bins`
 bins    float64 (20, 4)            from the start, by the probability of a label: see `NUMBER` and those after it
-label_bins  float64 (rows, 20, 4)  the same of each label, from the example after the second in which it was relevant;
-                                   a row takes more memory than all the rest, and most rare labels need none
+label_bins  float64 (rows, 20, 4)  the same of each label once its relevant examples weigh `LEAST_RELEVANT`: a row takes
+                                   more memory than all the rest, and says nothing of a rare label
 
 Two fields of a row have the true labels among the best. `BEST` has a bit for each of the ten best that is true, and the
 number of true ones among the hundred best from bit `PLACES` on. `GAIN` is the sum of the `DISCOUNTS` of those among the
@@ -43,7 +43,7 @@ TP, FP, FN, KNOWN, MISRANKED, PAIRS, ONE_ERROR, BEST, GAIN, WEIGHT, N_FIELDS = r
 ALL, RECENT = 0, 1
 MODEL, BASELINE = 0, 1
 EXAMPLES, ONE_ERRORS, EXACT, WEIGHED, RANKED, COMPLETE, GIVEN, LABELS = range(8)
-OLDEST, LENGTH, FIRST_CODE, N_CODES, NEEDED, ROWS, N_TOTALS = range(8, 15)
+OLDEST, LENGTH, FIRST_CODE, N_CODES, NEEDED, ROWS, ROWS_NEEDED, N_TOTALS = range(8, 16)
 PRECISION, RECALL, HAMMING, RANKING, PRECISION_AT, F1_AT, NDCG_AT, N_SUMS = 0, 1, 2, 3, 4, 8, 12, 16
 PARTIAL, FIRST, LAST, ORDER, ROW, N_SEEN = range(6)
 NUMBER, TRUE, PROBABILITY, SQUARE, N_BIN_SUMS = range(5)
@@ -87,6 +87,9 @@ N_MEASURES = N_BASIC + 3 * len(DEPTHS)
 
 UNIT = 2**16
 """Units in a weight of 1. A weight is rounded to units, and is at least one."""
+
+LEAST_RELEVANT = 10 * UNIT
+"""Weight, in units, of the relevant examples of a label with bins."""
 
 GROUP_BOUNDS = (0, 5, 20)
 """Bounds of the earlier relevant examples of a label, in sums of weights: none, fewer than 5, fewer
@@ -156,6 +159,11 @@ def advance(  # type: ignore[no-untyped-def]
     frequent = np.empty(1 + max(width, totals[MODEL, LABELS]), np.float64)
     for i in range(first, last):
         listed, weight = slice(indptr[i], indptr[i + 1]), units(weights, i)
+        if len(label_bins) > 0:
+            new = count_new_rows(indices[listed], signs[listed], weight, counts[MODEL, ALL], seen)
+            totals[MODEL, ROWS_NEEDED] = totals[MODEL, ROWS] + new
+            if totals[MODEL, ROWS_NEEDED] > len(label_bins):
+                return i
         known = list_known(indices[listed], signs[listed], complete[i], n_labels[i], labels, truth)
         if known > 0:
             told = labels[:known]
@@ -183,7 +191,7 @@ def advance(  # type: ignore[no-untyped-def]
                 add_to_bins(probabilities[i], scores[i], told, truth, n_known[i], weight, seen, bins, label_bins)
         note(indices[listed], signs[listed], complete[i], n_labels[i], weight, totals, seen)
         if len(label_bins) > 0:
-            give_rows(indices[listed], signs[listed], totals, seen)
+            give_rows(indices[listed], signs[listed], counts[MODEL, ALL], totals, seen)
     return last
 
 
@@ -243,27 +251,23 @@ def note(labels, signs, complete, n_labels, weight, totals, seen):  # type: igno
 
 
 @compiled
-def give_rows(labels, signs, totals, seen):  # type: ignore[no-untyped-def]
-    """Give a row of bins to each of the labels that has been relevant in two examples."""
+def give_rows(labels, signs, counts, totals, seen):  # type: ignore[no-untyped-def]
+    """Give a row of bins to each of the labels that has become frequent enough."""
     for at in range(len(labels)):
         label = labels[at]
-        if signs[at] > 0 and seen[label, ROW] == 0 and seen[label, LAST] > seen[label, FIRST]:
+        if signs[at] > 0 and seen[label, ROW] == 0 and counts[label, TP] + counts[label, FN] >= LEAST_RELEVANT:
             totals[MODEL, ROWS] += 1
             seen[label, ROW] = totals[MODEL, ROWS]
 
 
 @compiled
-def count_new_rows(labels, signs, seen):  # type: ignore[no-untyped-def]
-    """Return the number of rows that `give_rows` gives for examples with these listed labels."""
+def count_new_rows(labels, signs, weight, counts, seen):  # type: ignore[no-untyped-def]
+    """Return the number of rows that `give_rows` gives after an example with these listed labels."""
     new = 0
     for at in range(len(labels)):
         label = labels[at]
-        if signs[at] > 0 and -2 < seen[label, ROW] <= 0:  # -1: relevant once, -2: counted
-            again = seen[label, ROW] == -1 or seen[label, FIRST] > 0
-            seen[label, ROW] = -2 if again else -1
-            new += again
-    for at in range(len(labels)):
-        seen[labels[at], ROW] = max(seen[labels[at], ROW], 0)
+        relevant = counts[label, TP] + counts[label, FN] + weight
+        new += signs[at] > 0 and seen[label, ROW] == 0 and relevant >= LEAST_RELEVANT
     return new
 
 

@@ -22,6 +22,7 @@ class Measure:
     lower_is_better: bool = False
     by_label: bool = False  # whether it is a mean over labels; otherwise over examples or decisions
     depth: int | None = None  # number of best labels that it uses
+    place: int | None = None  # place among the metrics of a stream that have a history, as `_prequential` computes them
 
     def __call__(self, Y: Any, scores: Any, sample_weight: Any = None) -> float:
         """Compute the metric of scores, (n_samples, n_labels); a label is predicted if its score is above 0."""
@@ -40,15 +41,21 @@ DEPTHS = (1, 5, 10, 100)
 MEASURES: Mapping[str, Measure] = {
     measure.name: measure
     for measure in (
-        Measure("micro_f1", "micro-F1", "Micro-averaged F1, over all decisions."),
-        Measure("macro_f1", "macro-F1", "Macro-averaged F1, the mean over labels.", by_label=True),
-        Measure("f1", "F1", "Harmonic mean of `precision` and `recall`."),
+        Measure("micro_f1", "micro-F1", "Micro-averaged F1, over all decisions.", place=3),
+        Measure("macro_f1", "macro-F1", "Macro-averaged F1, the mean over labels.", by_label=True, place=4),
+        Measure("f1", "F1", "Harmonic mean of `precision` and `recall`.", place=2),
         Measure("example_f1", "example F1", "Mean over examples of the F1 of their labels."),
-        Measure("precision", "precision", "Mean over examples of the share of predicted labels that are relevant."),
-        Measure("recall", "recall", "Mean over examples of the share of relevant labels that are predicted."),
-        Measure("subset_accuracy", "subset accuracy", "Share of examples with every decision right."),
         Measure(
-            "hamming_loss", "Hamming loss", "Share of decisions that are wrong (Hamming loss).", lower_is_better=True
+            "precision", "precision", "Mean over examples of the share of predicted labels that are relevant.", place=0
+        ),
+        Measure("recall", "recall", "Mean over examples of the share of relevant labels that are predicted.", place=1),
+        Measure("subset_accuracy", "subset accuracy", "Share of examples with every decision right.", place=8),
+        Measure(
+            "hamming_loss",
+            "Hamming loss",
+            "Share of decisions that are wrong (Hamming loss).",
+            lower_is_better=True,
+            place=5,
         ),
         Measure(
             "average_precision",
@@ -62,6 +69,7 @@ MEASURES: Mapping[str, Measure] = {
             "Share of pairs of a relevant and an irrelevant label in the wrong order; ties are wrong.",
             of_scores=True,
             lower_is_better=True,
+            place=7,
         ),
         Measure(
             "one_error",
@@ -69,6 +77,7 @@ MEASURES: Mapping[str, Measure] = {
             "Share of examples whose highest scored label is wrong.",
             of_scores=True,
             lower_is_better=True,
+            place=6,
         ),
         Measure(
             "coverage",
@@ -106,10 +115,9 @@ MEASURES: Mapping[str, Measure] = {
 REPORTED: tuple[str, ...] = tuple(name for name in MEASURES if name != "f1")
 """Metrics reported for a trained model, without `f1`, which follows from precision and recall."""
 
-WITH_HISTORY = (
-    *("precision", "recall", "f1", "micro_f1", "macro_f1"),
-    *("hamming_loss", "one_error", "ranking_loss", "subset_accuracy"),
-)
+_PLACES = {measure.place: name for name, measure in MEASURES.items() if measure.place is not None}
+
+WITH_HISTORY: tuple[str, ...] = tuple(_PLACES[place] for place in range(len(_PLACES)))
 """Metrics of a stream that have a history, in the order in which `_prequential` computes them."""
 
 STREAMED: tuple[str, ...] = (*WITH_HISTORY, *(name for name, measure in MEASURES.items() if measure.depth is not None))

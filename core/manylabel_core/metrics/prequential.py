@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.metrics import _prequential
-from manylabel_core.metrics.history import History, LabelHistory, MeasureHistory
+from manylabel_core.metrics.history import History, MeasureHistory
 from manylabel_core.metrics.measures import STREAMED
 from manylabel_core.metrics.packed_codes import lengths_of, recent_counts, unpacked
 from manylabel_core.metrics.prequential_state import check_state, codes_of
-from manylabel_core.metrics.reliability import Reliability, reliability_of
+from manylabel_core.metrics.reliability import Reliability, relevant_of, reliability_of
 from manylabel_core.rows import Targets, as_weights
 
 _MODEL, _BASELINE = _SYSTEMS = (_prequential.MODEL, _prequential.BASELINE)
@@ -179,7 +179,8 @@ class Prequential:
         likely = _NONE if probabilities is None else np.ascontiguousarray(probabilities)
         _check(scores, targets, n_known, likely)
         self._widen(scores.shape[1] - 1)
-        self._widen_bins(targets, len(likely) > 0)
+        if len(likely):
+            self._start_bins()
         first, end = 0, len(scores)
         while first < end:
             last = min(end, first + self._history.until_next(self.given))
@@ -228,15 +229,16 @@ class Prequential:
         joined = before.joined(part)
         for of in _SYSTEMS:
             self._amend(of, part, _judged(before, of)[0], _judged(joined, of)[0])
-        self._widen_bins(targets, len(likely) > 0)
         if len(likely):
+            self._start_bins()
             own = likely[0], scores[0], part.labels, part.truth, int(n_known[0]), weight
             _prequential.add_to_bins(*own, self._seen, self._bins, self._label_bins)
         listed = slice(targets.indptr[0], targets.indptr[1])
         told = targets.indices[listed], targets.signs[listed]
         _prequential.note(*told, False, targets.n_labels[0], weight, self._totals, self._seen)
         if len(self._label_bins):
-            _prequential.give_rows(*told, self._totals, self._seen)
+            self._widen_bins(int(self._totals[_MODEL, _prequential.ROWS]) + len(part.labels))
+            _prequential.give_rows(*told, self._counts[_MODEL, _prequential.ALL], self._totals, self._seen)
         self._take_point()
         return joined
 
@@ -310,7 +312,7 @@ class Prequential:
     def _take_point(self) -> None:
         """Record the metrics in the history if a point is due."""
         if self._history.has_place(self.given):
-            self._history.add(self.given, self._covered, self._measured_basics(), self._label_counts())
+            self._history.add(self._covered, self._measured_basics())
 
     @property
     def _covered(self) -> int:
@@ -325,10 +327,6 @@ class Prequential:
     def _measured_basics(self) -> NDArray[np.float64]:
         """Return the current metrics that have a history."""
         return self._measured(basic=True)[..., : _prequential.N_BASIC].copy()
-
-    def _label_counts(self) -> NDArray[np.int64]:
-        """Return the counts of the labels, shape (2, n_labels, 3), from the start and in the window; not copied."""
-        return self._counts[_MODEL, :, : int(self._totals[_MODEL, _prequential.LABELS])]
 
     def measures(self) -> dict[str, dict[str, Any]]:
         """Return the current metrics.
@@ -360,8 +358,8 @@ class Prequential:
         """Return the frequency of true labels by predicted probability since the start, of one label or of all together
         (None).
 
-        A label that did not exist before the example has a probability of 0. One label is counted from the example
-        after the second in which it was relevant: its bins take more memory than all else that is stored of it.
+        A label that did not exist before the example has a probability of 0. One label is counted once its
+        relevant examples weigh ten: its bins take more memory than all else that is stored of it.
         """
         if label is None:
             return reliability_of(self._bins)
@@ -371,10 +369,6 @@ class Prequential:
     def history(self) -> MeasureHistory:
         """Return past metrics at some numbers of examples; the last ones are current."""
         return self._history.of_measures(self.given, self._covered, self._measured_basics())
-
-    def label_history(self, label: int) -> LabelHistory:
-        """Return past counts of a label, by its column, at some numbers of examples; the last counts are current."""
-        return self._history.of_label(self.given, label, self._label_counts())
 
     @property
     def alarms(self) -> list[tuple[int, int]]:
@@ -423,12 +417,12 @@ class Prequential:
             totals[of, _prequential.LENGTH], totals[of, _prequential.N_CODES] = length, len(codes[of])
         self._counts, self._totals = counts, totals
         self._sums, self._bins, self._groups = (arrays[name].copy() for name in ("sums", "bins", "groups"))
-        twice = arrays["seen"][:, _prequential.LAST] > arrays["seen"][:, _prequential.FIRST]
-        rows = np.cumsum(twice) * twice * self._bins.any()
         totals[_MODEL, _prequential.ROWS] = len(arrays["label_bins"])
         self._label_bins = _moved(arrays["label_bins"], max(int(self._bins.any()), len(arrays["label_bins"])))
         told = arrays["seen"][:, _prequential.PARTIAL] + totals[_MODEL, _prequential.COMPLETE]
-        relevant = arrays["counts"][_MODEL][:, [_prequential.TP, _prequential.FN]].sum(axis=1)
+        relevant = relevant_of(arrays["counts"])
+        often = relevant >= _prequential.LEAST_RELEVANT
+        rows = np.cumsum(often) * often * self._bins.any()
         order = np.argsort(-(relevant / np.maximum(told, 1)), kind="stable")  # initial order for the next sort
         self._seen = np.column_stack([arrays["seen"], order, rows])
         capacity = min(self._window, max(16, length))
@@ -443,24 +437,26 @@ class Prequential:
             counts[:, :, :capacity] = self._counts
             self._counts, self._seen = counts, _moved(self._seen, counts.shape[2])
 
-    def _widen_bins(self, targets: Targets, counted: bool) -> None:
-        """Make room for the bins of labels, if probabilities are `counted` or have been."""
+    def _start_bins(self) -> None:
+        """Make room for the bins of labels, if there is none."""
+        if not len(self._label_bins):
+            often = np.flatnonzero(relevant_of(self._counts[:, _prequential.ALL]) >= _prequential.LEAST_RELEVANT)
+            self._seen[often, _prequential.ROW] = np.arange(1, 1 + len(often))
+            self._totals[_MODEL, _prequential.ROWS] = len(often)
+            self._widen_bins(max(1, len(often)))
+
+    def _widen_bins(self, n_rows: int) -> None:
         held = len(self._label_bins)
-        if not held and not counted:
-            return
-        if not held:
-            first, last, row = self._seen[:, [_prequential.FIRST, _prequential.LAST, _prequential.ROW]].T
-            twice = np.flatnonzero((last > first) & (row == 0))
-            self._seen[twice, _prequential.ROW] = np.arange(1, 1 + len(twice))
-            self._totals[_MODEL, _prequential.ROWS] = len(twice)
-        listed = slice(targets.indptr[0], targets.indptr[-1])
-        new = _prequential.count_new_rows(targets.indices[listed], targets.signs[listed], self._seen)
-        needed = max(1, int(self._totals[_MODEL, _prequential.ROWS]) + int(new))
-        if needed > held:
-            self._label_bins = _moved(self._label_bins, max(needed, _more(held)))
+        if n_rows > held:
+            self._label_bins = _moved(self._label_bins, max(n_rows, _more(held)))
 
     def _make_room(self) -> None:
-        """Grow the ring that is full: that of the examples, or those of their labels."""
+        """Grow what is full: the bins of labels, or the ring of the examples, or those of their labels."""
+        if len(self._label_bins) and (rows := int(self._totals[_MODEL, _prequential.ROWS_NEEDED])) > len(
+            self._label_bins
+        ):
+            self._widen_bins(rows)
+            return
         capacity = self._ring.shape[1]
         if self._totals[_MODEL, _prequential.LENGTH] == capacity < self._window:
             # Until the window is full, no example has been dropped and the oldest is in front.

@@ -29,9 +29,6 @@ _FIELDS = {
     "label_bins": (np.float64, (None, _prequential.N_BINS, _prequential.N_BIN_SUMS)),
     "covered": (np.int64, (None,)),
     "points": (np.float64, (None, 2, 2, _prequential.N_BASIC)),
-    "point_labels": (np.int64, (None,)),
-    "point_columns": (np.int32, (None,)),
-    "point_counts": (np.int64, (2, None, 3)),
     "alarms": (np.int64, (None, 2)),
 }
 _MODEL, _BASELINE = _prequential.MODEL, _prequential.BASELINE
@@ -67,7 +64,7 @@ def check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
         _check_codes(codes, arrays["ring"][of], arrays["counts"][of])
     _check_seen(arrays["seen"], arrays["totals"][_MODEL])
     check_bins("bins", arrays["bins"], arrays["totals"][_MODEL])
-    check_label_bins(arrays["label_bins"], arrays["bins"], arrays["seen"], arrays["totals"][_MODEL])
+    check_label_bins(arrays["label_bins"], arrays["bins"], arrays["counts"], arrays["totals"][_MODEL])
     check_history(arrays)
 
 

@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.metrics._prequential import (
-    FIRST,
+    FN,
     LABELS,
-    LAST,
+    LEAST_RELEVANT,
+    MODEL,
     N_BINS,
     NUMBER,
     PROBABILITY,
     SQUARE,
+    TP,
     TRUE,
     UNIT,
     WEIGHED,
@@ -64,14 +66,20 @@ def check_bins(name: str, bins: NDArray[np.float64], totals: NDArray[np.int64]) 
         raise ValueError(f"{name}: a mean probability lies outside its bin")
 
 
+def relevant_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the weight of the relevant examples of each label, in units, from counts of shape (2, n_labels, 3)."""
+    weights: NDArray[np.int64] = counts[MODEL][:, [TP, FN]].sum(axis=1)
+    return weights
+
+
 def check_label_bins(
-    label_bins: NDArray[np.float64], bins: NDArray[np.float64], seen: NDArray[np.int64], totals: NDArray[np.int64]
+    label_bins: NDArray[np.float64], bins: NDArray[np.float64], counts: NDArray[np.int64], totals: NDArray[np.int64]
 ) -> None:
     """Raise ValueError unless the bins of labels are valid, and consistent with `bins`, those of all labels together,
-    and with the labels that have been relevant in two examples.
+    and with the labels that have been relevant often enough.
     """
     check_bins("label_bins", label_bins, totals)
-    if len(label_bins) != (seen[:, LAST] > seen[:, FIRST]).sum() * bins.any():
-        raise ValueError("label_bins: the labels do not match seen")
+    if len(label_bins) != (relevant_of(counts) >= LEAST_RELEVANT).sum() * bins.any():
+        raise ValueError("label_bins: the labels do not match counts")
     if not (label_bins.sum(axis=0) <= bins * (1 + _ROUNDING) + _ROUNDING).all():
         raise ValueError("label_bins: add up to more than bins")

@@ -35,7 +35,7 @@ _WHEN = {
     "backup": "Stop a server with a data directory first; a server on Redis can run.",
     "restore": "All servers and workers of the store must be stopped first.",
 }
-_LEFT = "not in an archive: stored predictions, jobs, the audit log, queues of webhooks, manual snapshots\n"
+_LEFT = "not in an archive: stored predictions, jobs, the audit log, queues of webhooks\n"
 
 
 def main() -> int:

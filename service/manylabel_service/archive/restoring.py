@@ -46,14 +46,13 @@ from manylabel_service.online.history import segment
 from manylabel_service.online.history.archiver import SEGMENT_BYTES
 from manylabel_service.online.history.catalogue import BLOBS as HISTORY_BLOBS
 from manylabel_service.online.history.catalogue import KIND as HISTORY
-from manylabel_service.online.history.catalogue import Catalogue, CatalogueStore, Segment, StoredState
+from manylabel_service.online.history.catalogue import Catalogue, CatalogueStore, Segment
 from manylabel_service.online.history.lineage import KIND as LINEAGES
 from manylabel_service.online.history.lineage import Lineage, LineageStore, Receipt, read_lineage
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.size_limits import check_arrays, check_size
 from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.spec.follow import as_of, follow_of, moved
-from manylabel_service.online.spec.release import LOWEST
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.model import OnlineModel
@@ -352,7 +351,7 @@ class _Restoring:
         reader = HistoryReader(record, store)
         selection = Selection(without.refs, frozenset([await reader.find(position) for position in without.positions]))
         room = SnapshotQuota(store, settings.max_snapshot_bytes)
-        rewriter = Rewriter(record, store, room, selection, LOWEST.format, settings.prediction_ttl_seconds)
+        rewriter = Rewriter(record, store, room, selection, settings.prediction_ttl_seconds)
         findings = await rewriter.find()
         receipt = Receipt(
             id=ulid.new(), status="done", created=rfc3339(now_ms()), since=findings.begin, first=findings.first
@@ -371,7 +370,7 @@ class _Restoring:
             if not settings.history_bytes:
                 await CatalogueStore(successor, store).delete_all()
             await store.erased()
-            receipt = await ended_receipt(receipt, rewriter, rewritten, LOWEST, store.shared, archived=True)
+            receipt = await ended_receipt(receipt, rewriter, rewritten, store.shared, archived=True)
             incarnations = (*incarnations, successor.incarnation)
         receipt = receipt.model_copy(update={"ended": rfc3339(now_ms())})
         ended = lineage.with_change(receipt).model_copy(update={"incarnations": incarnations})
@@ -461,19 +460,12 @@ class _Restoring:
                 begin = segments[-1].through if segments else archived.begin
                 segments.append(await _put_segment(history, begin, waiting))
                 waiting = []
-        states = []
         for place in archived.states:
             if position_key(archived.begin) <= position_key(place) < position_key(position):
                 data = await archived.snapshots.get(record, place)
                 assert data is not None
-                id, size_bytes = await history.put_blob(pieces_of(data))
-                states.append(StoredState(id, place, 0, 0, size_bytes))
-        catalogue = Catalogue(
-            begin=archived.begin,
-            segments=tuple(segments),
-            states=tuple(states),
-            moved_to=at if at != position else None,
-        )
+                await self._store.snapshots.put(record, place, data, foreign=True, reasons=("history",))
+        catalogue = Catalogue(begin=archived.begin, segments=tuple(segments), moved_to=at if at != position else None)
         await history.put(await history.read(), catalogue)
 
 

@@ -48,7 +48,6 @@ from manylabel_service.errors import (
 )
 from manylabel_service.jobs.supervision.workdirs import remove_stale, task_directory
 from manylabel_service.online.history import segment
-from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.lineage import KIND as LINEAGES
 from manylabel_service.online.history.lineage import Lineage, LineageStore
 from manylabel_service.online.history.reader import HistoryReader
@@ -387,24 +386,18 @@ class Shipper:
 
     async def _ship_first_state(self, record: ModelMeta, prefix: str, begin: str) -> str:
         """Ship the first state at or after a position; return the position of this state."""
-        catalogue = CatalogueStore(record, self._store)
-        states = {state.position: state.id for state in (await catalogue.read()).states}
-        snapshots = SnapshotReader(record, self._store)
-        places = {*states, *(snapshot.position for snapshot in await snapshots.list())}
-        later = sorted((at for at in places if position_key(at) >= position_key(begin)), key=position_key)
-        for at in later:
+        snapshots = await self._store.snapshots.all(record)
+        for snapshot in sorted(snapshots, key=lambda each: position_key(each.position)):
+            if position_key(snapshot.position) < position_key(begin):
+                continue
             with self._scratch() as directory:
                 path = directory / "state"
-                try:
-                    if at in states:
-                        async with aclosing(self._store.blobs.read(catalogue.key(states[at]))) as pieces:
-                            await _spool(pieces, path)
-                    else:
-                        await _copy(snapshots, at, path)
-                except (BlobNotFound, BlobDamaged, SnapshotNotFound):
+                async with aclosing(self._store.snapshots.read(record, snapshot.position)) as pieces:
+                    size_bytes, _ = await _spool(pieces, path)
+                if size_bytes < snapshot.size_bytes:
                     continue
-                await self._writer.put_file(layout.state_key(prefix, at), path)
-            return at
+                await self._writer.put_file(layout.state_key(prefix, snapshot.position), path)
+            return snapshot.position
         raise _NoState("there is no stored state from which its log can be replayed")
 
     async def _ship_state(self, record: ModelMeta, cursor: _Cursor) -> None:

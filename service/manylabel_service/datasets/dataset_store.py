@@ -44,7 +44,7 @@ from manylabel_service.storage import (
     open_in_thread,
     pieces_of,
 )
-from manylabel_service.storage.publishing import is_old
+from manylabel_service.storage.blob_collection import is_old
 
 KIND = "datasets"
 PIECE_BYTES = 2**22
@@ -58,7 +58,7 @@ COPIES = 6
 
 log = structlog.get_logger()
 
-ClusterVersion = Callable[[str], Awaitable[bool]]
+InUse = Callable[[str], Awaitable[bool]]
 """Whether an unfinished job needs the dataset of a name."""
 
 
@@ -220,7 +220,7 @@ class DatasetStore:
             raise DatasetNotFound(name) from None
         return stored.record
 
-    async def delete(self, name: str, in_use: ClusterVersion | None = None) -> None:
+    async def delete(self, name: str, in_use: InUse | None = None) -> None:
         """Delete a dataset, also a damaged one. Raises DatasetNotFound, DatasetInUse or DocumentNewer.
 
         It is marked first, then `in_use` is called. A job is stored before it checks its dataset for the last time, so
@@ -239,7 +239,7 @@ class DatasetStore:
             await self._remove_blobs(stored)
         log.info("dataset_deleted", dataset=name)
 
-    async def _needed(self, marked: DatasetDocument, in_use: ClusterVersion) -> bool:
+    async def _needed(self, marked: DatasetDocument, in_use: InUse) -> bool:
         """Return whether the dataset is in use; if so, or if that cannot be determined, remove the mark."""
         needed = True
         try:
@@ -272,8 +272,7 @@ class DatasetStore:
             return  # the blobs of an unreadable document are unknown
         ids = {stored.id for stored in known.values()}
         for key in keys:
-            id = id_of(key)
-            if id not in ids and ulid.valid(id) and is_old(id):
+            if (id := id_of(key)) not in ids and is_old(id):
                 await self._store.blobs.delete(key)
 
 

@@ -23,7 +23,6 @@ from manylabel_service.errors import (
     ModelIsTrained,
     ModelNotFound,
 )
-from manylabel_service.online.history.catalogue import LOST, CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.trained import is_trained, read_spec
@@ -140,10 +139,10 @@ async def _beginnings(store: Store, settings: Settings, record: ModelMeta, last:
     """
     reader = HistoryReader(record, store)
     begin = await reader.begin()
-    found = {s.position: _Begin(s.position, *s.extent) for s in await store.snapshots.all(record)}
-    states = (await reader.catalogue()).states
-    found |= {
-        s.position: _Begin(s.position, s.examples, s.log_bytes) for s in states if s.log_bytes or s.position == begin
+    found = {
+        s.position: _Begin(s.position, *s.extent)
+        for s in await store.snapshots.all(record)
+        if s.listed or s.extent.size_bytes or s.position == begin
     }
     if begin in (START, SEED):
         found.setdefault(begin, _Begin(begin, 0, 0))
@@ -204,11 +203,8 @@ async def _gather(store: Store, record: ModelMeta, base: str, file: IO[bytes]) -
 
 async def _put_state(store: Store, record: ModelMeta, at: str, file: IO[bytes], kind: int) -> None:
     """Store a state; compute it first if it is not stored."""
-    catalogue = CatalogueStore(record, store)
     if (snapshot := next((s for s in await store.snapshots.all(record) if s.position == at), None)) is not None:
         due, stored = snapshot.size_bytes, store.snapshots.read(record, at)
-    elif (state := (await catalogue.read()).state_at(at)) is not None:
-        due, stored = state.size_bytes, store.blobs.read(catalogue.key(state.id))
     else:
         try:
             model = await PastStates(record, store).target(at)
@@ -217,12 +213,9 @@ async def _put_state(store: Store, record: ModelMeta, at: str, file: IO[bytes], 
         await asyncio.to_thread(write_frame, file, kind, at, await asyncio.to_thread(model.to_buffer))
         return
     await asyncio.to_thread(write_head, file, kind, at, due)
-    try:
-        async with aclosing(stored) as pieces:
-            async for piece in pieces:
-                due -= await asyncio.to_thread(file.write, piece)
-    except LOST as error:
-        raise DamagedState(str(error)) from error
+    async with aclosing(stored) as pieces:
+        async for piece in pieces:
+            due -= await asyncio.to_thread(file.write, piece)
     if due:
         raise DamagedState(f"there is no complete state at {at}")
 

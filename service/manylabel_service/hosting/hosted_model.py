@@ -34,10 +34,6 @@ ErrorFactory = Callable[[], ServiceError]
 log = structlog.get_logger()
 
 
-class ModelEvicted(NotReady):
-    """The model was evicted; `Registry.ask` retries with the one loaded instead."""
-
-
 class ModelLifecycle(Enum):
     """Lifecycle state of a hosted model, which responds to requests in SERVING and STOPPING."""
 
@@ -64,6 +60,7 @@ class HostedModel(ABC):
     record : metadata of the model in the store.
     state : lifecycle state.
     used_at : time.monotonic() of the last request.
+    users : number of requests that use the model.
     """
 
     _answered: ClassVar[tuple[type[ServiceError], ...]]
@@ -81,6 +78,7 @@ class HostedModel(ABC):
         self.state = ModelLifecycle.RESTORING
         self._incompatible: str | None = None
         self.used_at = time.monotonic()
+        self.users = 0
         self._settings = settings
         self._store_health = store_health
         self._on_deleted = on_deleted
@@ -224,18 +222,13 @@ class HostedModel(ABC):
     async def cover(self) -> bool:
         """Ensure that the store can restore the model; return whether it can."""
 
-    @abstractmethod
-    def snapshot_soon(self) -> None:
-        """Take a snapshot in the background, unless one includes everything learnt."""
-
     # -- life -------------------------------------------------------------------------------------
 
     @abstractmethod
-    async def restore(self, ask: Callable[[], bool] | None = None) -> None:
+    async def restore(self, verify: bool = False) -> None:
         """Restore the current state, and serve from then on.
 
-        With `ask`, which requests a snapshot from other processes, raise ReplayMismatch if they compute a different
-        state.
+        With `verify`, raise ReplayMismatch if this process computes another state than the newest snapshot has.
         """
 
     def start(self) -> None:
@@ -269,12 +262,12 @@ class HostedModel(ABC):
 
     @property
     def evictable(self) -> bool:
-        """True while no request in this process waits for the model, and no client watches its events."""
-        return self.state is ModelLifecycle.SERVING and not (self.waited_for or self.events.subscribers)
+        """True while no request in this process uses the model or waits for it, and no client watches its events."""
+        return self.state is ModelLifecycle.SERVING and not (self.users or self.waited_for or self.events.subscribers)
 
     def evict(self) -> None:
-        """Evict the model; requests that hold it get ModelEvicted."""
-        self.end(ModelLifecycle.EVICTED, lambda: ModelEvicted(f"model {self.name!r} is being loaded"))
+        """Evict the model."""
+        self.end(ModelLifecycle.EVICTED, lambda: NotReady(f"model {self.name!r} is being loaded"))
 
     def fail(self, refusal: ErrorFactory) -> None:
         """Reject all requests with an error from `refusal`, because the state is damaged."""

@@ -11,11 +11,12 @@ import math
 import sys
 import time
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import wraps
 from os import SEEK_END
 from tempfile import TemporaryFile
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple, ParamSpec, TypeVar
 from weakref import WeakSet
 
 import structlog
@@ -53,6 +54,9 @@ ERROR_BYTES = 2_000
 _AT_FIRST_CALL = "functions are compiled when they are first called"
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Compiling(NamedTuple):
@@ -189,6 +193,20 @@ def _end(waiter: asyncio.Future[None]) -> None:
 
 GATE = Gate()
 """The gate of this process, because numba loads a function once per process."""
+
+
+def when_loaded(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Make a call wait for functions that are on disk, and start over once they are loaded."""
+
+    @wraps(method)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        while True:
+            try:
+                return await method(*args, **kwargs)
+            except NotCompiled as error:
+                await GATE.wait(error.tiers, on_disk=True)
+
+    return call
 
 
 def load(tiers: Sequence[str]) -> None:

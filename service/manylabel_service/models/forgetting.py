@@ -10,7 +10,6 @@ from manylabel_service.models.successions import ReplayDiffers, Successions
 from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.follow import followers_of
-from manylabel_service.online.spec.release import Versions
 from manylabel_service.online.successor.rewriter import Rewriter, Rewritten, Selection
 from manylabel_service.storage import START, ModelMeta
 
@@ -40,7 +39,7 @@ ARCHIVED_BEFORE = "what the archive has from before `since`: manylabel restore -
 
 
 async def ended_receipt(
-    receipt: Receipt, rewriter: Rewriter, rewritten: Rewritten, versions: Versions, shared: bool, archived: bool
+    receipt: Receipt, rewriter: Rewriter, rewritten: Rewritten, shared: bool, archived: bool
 ) -> Receipt:
     """Return a receipt with the result of a rewrite.
 
@@ -60,7 +59,6 @@ async def ended_receipt(
             "metrics_before": rewritten.metrics_before,
             "metrics_after": rewritten.metrics_after,
             "build": await asyncio.to_thread(build_id),
-            "replay_version": versions.replay_version,
             "kept": KEPT,
             "beyond_reach": (*BEYOND_REACH[shared], *([ARCHIVED] if archived else ())),
             "archive": "pending" if archived else None,
@@ -106,8 +104,8 @@ class Forgetter:
 
     async def _forget(self, replica: Replica, selection: Selection, receipt: Receipt) -> None:
         name, record, store = replica.name, replica.record, self._successions.store
-        versions, ttl_seconds = self._successions.in_use.versions, self._successions.settings.prediction_ttl_seconds
-        rewriter = Rewriter(record, store, self._successions.room, selection, versions.format, ttl_seconds)
+        ttl_seconds = self._successions.settings.prediction_ttl_seconds
+        rewriter = Rewriter(record, store, self._successions.room, selection, ttl_seconds)
         findings = await rewriter.find()
         receipt = receipt.model_copy(update={"since": findings.begin, "first": findings.first})
         if findings.first is None:
@@ -118,7 +116,6 @@ class Forgetter:
         successor = await rewriter.stage()
         await self._successions.note(name, receipt, [(record, successor)])
         await rewriter.build()
-        await rewriter.carry()
         copied: set[str] = set()
         await rewriter.copy_predictions(copied)
         await rewriter.catch_up()
@@ -129,10 +126,10 @@ class Forgetter:
                 "more of these examples arrived meanwhile, as labels of stored predictions; repeat the request"
             )
         await rewriter.copy_last_predictions(copied)
-        await self._successions.check_state(replica, rewritten.position, rewritten.before, versions.format)
+        await self._successions.check_state(replica, rewritten.position, rewritten.before)
         await self._check_alone(record)
         archived = self._successions.settings.archive is not None
-        receipt = await ended_receipt(receipt, rewriter, rewritten, versions, store.shared, archived)
+        receipt = await ended_receipt(receipt, rewriter, rewritten, store.shared, archived)
         await self._successions.replace(name, receipt, [(record, successor)])
 
     async def _check_alone(self, record: ModelMeta) -> None:

@@ -1,13 +1,9 @@
-"""Processes that share a store, their releases, and the resulting cluster version.
+"""Processes that share a store.
 
-Each replica describes itself in a separate document, which it rewrites every `HEARTBEAT_SECONDS`. A document not
+Each process describes itself in a separate document, which it rewrites every `HEARTBEAT_SECONDS`. A document not
 rewritten for `EXPIRY_SECONDS` is removed: its process has died or hangs. Clocks of other machines are not used, and
-time in which the store was unavailable does not count.
-
-Another document, the cluster version, states the versions in use. When all replicas support later versions, one of them
-raises the cluster version; it is never lowered. A joining replica describes itself first, and then writes the cluster
-version again unchanged. If another replica raises it at the same time, one of the two writes fails: either the other
-replica reads all descriptions again, including the new one, or the joining replica finds that it is too old.
+time in which the store was unavailable does not count. With each heartbeat, a process also reads the format number of
+the store, and stops using a store that a newer release has taken over.
 """
 
 import asyncio
@@ -24,21 +20,13 @@ import structlog
 from pydantic import Field
 
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.errors import (
-    DocumentDamaged,
-    ReleaseTooOld,
-    RevisionConflict,
-    StorageError,
-    StorageUnavailable,
-    StoreUnusable,
-)
+from manylabel_service.errors import RevisionConflict, StorageError, StorageUnavailable, StoreTooNew
 from manylabel_service.models.build import build_id
-from manylabel_service.online.spec.release import HIGHEST, LOWEST, ClusterVersion, Versions
-from manylabel_service.storage import UNREADABLE, Collection, ModelMeta, Store, StoredModel
+from manylabel_service.release import FORMAT
+from manylabel_service.storage import UNREADABLE, Collection, Store, StoredModel
 
 KIND = "replicas"
-IN_USE = "in-use"
-"""Kind and name of the document that states the versions in use."""
+"""Kind of the documents in which processes describe themselves."""
 
 HEARTBEAT_SECONDS = 2.0
 EXPIRY_SECONDS = 10.0
@@ -58,23 +46,14 @@ class Member(StoredModel):
     host: str = ""
     pid: int = 0
     build: str = ""
-    formats: tuple[int, int] = (LOWEST.format, LOWEST.format)
-    replay_versions: tuple[int, int] = (LOWEST.replay_version, LOWEST.replay_version)
+    supports: int = 1
+    """Highest format number of a store that the process supports."""
     started_at: str = ""
     ready: bool = False
     models: dict[str, str] = Field(default_factory=dict)
     """Models in memory with their log positions."""
     withheld: dict[str, str] = Field(default_factory=dict)
     """Models that another release must serve, with the error code."""
-    asks: dict[str, int] = Field(default_factory=dict)
-    """Models, with incarnations, whose snapshots the process needs for comparison."""
-
-
-class VersionsInUse(StoredModel):
-    """Document of the versions in use."""
-
-    format_version: int = LOWEST.format
-    replay_version: int = LOWEST.replay_version
 
 
 class Membership:
@@ -84,50 +63,33 @@ class Membership:
     ----------
     store : the store; if it cannot be shared, this process is the only member.
     role : ``"server"`` or ``"worker"``.
-    in_use : receives the versions in use.
     describe : returns the fields `ready`, `models` and `withheld` of this process's `Member`.
-    on_asked : called with the name and the incarnation of each model whose snapshot another process needs, until it
-        returns True.
-    known : first and last versions that this process supports.
 
     Attributes
     ----------
+    format : format number of the store.
     refusal : reason why this process must not participate; None if it may.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        role: str,
-        in_use: ClusterVersion,
-        describe: Callable[[], dict[str, Any]] = dict,
-        on_asked: Callable[[str, int], bool] = lambda name, incarnation: False,
-        known: tuple[Versions, Versions] = (LOWEST, HIGHEST),
-    ) -> None:
-        self._first, self._last = known
+    def __init__(self, store: Store, role: str, describe: Callable[[], dict[str, Any]] = dict) -> None:
+        self._store = store
         self._members = Collection(store.documents, KIND, Member)
-        self._versions = Collection(store.documents, IN_USE, VersionsInUse)
-        self._shared = store.shared
-        self._in_use = in_use
         self._describe = describe
-        self._on_asked = on_asked
         self._own = Member(
             id=secrets.token_hex(8),
             role=role,
             host=platform.node(),
             pid=os.getpid(),
-            formats=(self._first.format, self._last.format),
-            replay_versions=(self._first.replay_version, self._last.replay_version),
+            supports=FORMAT,
             started_at=rfc3339(now_ms()),
         )
         self._others: dict[str, _Seen] = {}
         self._silent: dict[str, int] = {}
         """Revisions of the unreadable descriptions of processes that have timed out."""
-        self._answered: set[tuple[str, str, int]] = set()
-        self._told_before: dict[str, dict[str, int]] = {}
         self._looked_at = 0.0
         self._wake = asyncio.Event()
-        self.refusal: ReleaseTooOld | None = None
+        self.format = FORMAT
+        self.refusal: StoreTooNew | None = None
 
     @property
     def id(self) -> str:
@@ -157,14 +119,9 @@ class Membership:
     # -- joining and leaving --------------------------------------------------------------------------
 
     async def join(self) -> None:
-        """Join the cluster; a second call joins again. Raises ReleaseTooOld, StoreUnusable or StorageError."""
+        """Join the cluster; a second call joins again. Raises StorageError."""
         self._own.build = await asyncio.to_thread(build_id)
-        try:
-            await self._tell()
-            await self._follow_versions(entering=True)
-        except (ReleaseTooOld, StoreUnusable):
-            await self.leave()
-            raise
+        await self._beat()
 
     async def leave(self) -> None:
         """Leave the cluster."""
@@ -178,121 +135,48 @@ class Membership:
         self._wake.set()
 
     async def run(self) -> None:
-        """Send heartbeats and update the versions in use, until cancelled."""
-        while self._shared and self.refusal is None:
+        """Send heartbeats until cancelled, or until the store has a newer format."""
+        while self.refusal is None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(HEARTBEAT_SECONDS):
                     await self._wake.wait()
             self._wake.clear()
             try:
                 await self._beat()
-            except StorageUnavailable:
-                self._looked_at = 0.0
-            except ReleaseTooOld as error:
+            except StoreTooNew as error:
                 self.refusal = error
                 log.error("release_too_old", error=str(error), action="other replicas serve it; run the newer release")
+            except StorageUnavailable:
+                self._looked_at = 0.0
             except Exception:
                 log.exception("membership_failed")
 
     async def _beat(self) -> None:
-        await self._follow_versions(entering=await self._tell())
-        asked = {(member.id, *ask) for member in self._servers() for ask in member.asks.items()}
-        self._answered &= asked
-        self._answered |= {ask for ask in asked - self._answered if self._on_asked(*ask[1:])}
-
-    # -- snapshots to compare with ----------------------------------------------------------------
-
-    def ask(self, record: ModelMeta) -> bool:
-        """Request a snapshot of a model; return whether a server with another build may have the model in memory.
-
-        Descriptions that such a server wrote before the request are ignored.
-        """
-        name = record.name
-        if name not in self._own.asks:
-            self._own.asks[name] = record.incarnation
-            self._told_before[name] = {id: seen.member.revision for id, seen in self._others.items()}
-            self._wake.set()
-        before = self._told_before[name]
-        return any(
-            name in member.models or member.revision == before.get(member.id) for member in self._of_other_builds()
-        )
-
-    def ask_no_more(self, record: ModelMeta) -> None:
-        """Withdraw the request for a snapshot."""
-        self._own.asks.pop(record.name, None)
-        self._told_before.pop(record.name, None)
+        self.format = await self._store.format()
+        await self._tell()
+        await self.look()
 
     # -- documents --------------------------------------------------------------------------------
 
     def _description(self) -> Member:
         return self._own.model_copy(update=self._describe())
 
-    async def _tell(self) -> bool:
-        """Write the description of this member; return whether other members may have considered it dead."""
-        if not self._shared:
-            return False
-        description, entering = self._description(), False
+    async def _tell(self) -> None:
+        """Write the description of this member."""
+        if not self._store.shared:
+            return
+        description = self._description()
         while True:
             try:
                 self._own.at((await self._members.put(self.id, description)).revision)
             except RevisionConflict as error:  # the document was removed, or a response was lost
                 description.at(error.found or 0)
-                entering = True
             else:
-                return entering
-
-    async def _follow_versions(self, entering: bool) -> None:
-        """Read the cluster version; write it if this member is `entering`, or if all members support a later
-        version."""
-        while True:
-            damaged: DocumentDamaged | None = None
-            try:
-                document = await self._versions.get(IN_USE)
-            except DocumentDamaged as error:
-                document, damaged = None, error
-            used = LOWEST if document is None else Versions(document.format_version, document.replay_version)
-            last = self._last
-            if used.format > last.format or used.replay_version > last.replay_version:
-                raise ReleaseTooOld(
-                    f"the store uses format version {used.format} and replay version {used.replay_version}; this "
-                    f"release supports up to format version {last.format} and replay version {last.replay_version}"
-                )
-            await self.look()
-            due = self._raised(used)
-            if damaged is not None:
-                if entering:
-                    action = "the versions that all running processes support are used"
-                    log.error("versions_in_use_damaged", error=str(damaged), action=action)
-            elif document is None or due != used or (entering and self._shared):
-                raised = document or VersionsInUse()
-                fields = {"format_version": due.format, "replay_version": due.replay_version}
-                try:
-                    await self._versions.put(IN_USE, raised.model_copy(update=fields))
-                except RevisionConflict:
-                    continue
-            if due != self._in_use.versions:
-                log.info("versions_in_use", **due._asdict())
-            self._in_use.versions = due
-            return
-
-    def _raised(self, used: Versions) -> Versions:
-        """Return the highest versions that all members support, and at least those in use."""
-        others = [seen.member for seen in self._others.values()]
-        format = max(used.format, min([self._last.format, *(member.formats[1] for member in others)]))
-        replay_version = max(
-            used.replay_version, min([self._last.replay_version, *(member.replay_versions[1] for member in others)])
-        )
-        if format < self._first.format or replay_version < self._first.replay_version:
-            raise StoreUnusable(
-                f"the store uses format version {format} and replay version {replay_version}, because replicas of an "
-                f"older release share it; this release supports them from format version {self._first.format} and "
-                f"replay version {self._first.replay_version}: upgrade to a release in between first"
-            )
-        return Versions(format, replay_version)
+                return
 
     async def look(self) -> None:
         """Read the descriptions of the other processes; remove those that have timed out. Raises StorageUnavailable."""
-        if not self._shared:
+        if not self._store.shared:
             return
         members = await self._members.all()
         now = time.monotonic()
@@ -303,7 +187,7 @@ class Membership:
             if id == self.id or (self._silent.get(id) == member.revision):
                 continue
             unreadable = isinstance(member, UNREADABLE)
-            if isinstance(member, UNREADABLE):  # it may belong to the oldest release, until it is rewritten
+            if isinstance(member, UNREADABLE):
                 member = Member(id=id, release="").at(member.revision)
             member = member.model_copy(update={"id": id})
             before = self._others.get(id)

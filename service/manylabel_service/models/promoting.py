@@ -76,12 +76,12 @@ class Promoter:
         raise error or NotPromotable(name, f"model {leader.name!r} was deleted")
 
     async def _promote(self, leader: Replica, follower: Replica, promotion: Promotion) -> None:
-        name, record, versions = leader.name, leader.record, self._successions.in_use.versions
+        name, record = leader.name, leader.record
         store, room = self._successions.store, self._successions.room
         ttl_seconds = self._successions.settings.prediction_ttl_seconds
         for replica in (leader, follower):  # leaves little to replay while the log is sealed
             await replica.take_snapshot()
-        writer = PromotionWriter(record, follower.record, store, room, versions.format, ttl_seconds)
+        writer = PromotionWriter(record, follower.record, store, room, ttl_seconds)
         staged = await writer.stage((*leader.model.rollbacks, *follower.model.rollbacks))
         await self._successions.note(name, promotion, staged)
         await writer.build()
@@ -90,11 +90,10 @@ class Promoter:
         for replica in (leader, follower):
             with suppress(NotReady):  # the model was evicted
                 await replica.take_snapshot()
-        await writer.carry()
         await writer.catch_up()
         await store.logs.seal(record, True)
         promoted = await writer.finish(leader.snapshotter.log_bytes)
         await writer.copy_last_predictions(copied)
-        await self._successions.check_state(follower, promoted.position, promoted.checksum, versions.format)
+        await self._successions.check_state(follower, promoted.position, promoted.checksum)
         found = {"since": promoted.since, "position": promoted.position, "updates": promoted.updates}
         await self._successions.replace(name, promotion.model_copy(update=found), promoted.successions)

@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any
 
 import structlog
 
@@ -27,7 +28,7 @@ from manylabel_service.errors import (
     StorageUnavailable,
     check_limit,
 )
-from manylabel_service.hosting.hosted_model import HostedModel, ModelEvicted, ModelLifecycle
+from manylabel_service.hosting.hosted_model import HostedModel, ModelLifecycle
 from manylabel_service.hosting.kernels import BASE, GATE, Kernels, NotCompiled
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
@@ -47,10 +48,9 @@ from manylabel_service.online.replica import Replica
 from manylabel_service.online.size_limits import check_size
 from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.spec.follow import MAX_FOLLOWERS, Follow, followers_of
-from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.tiers import tiers_of_spec
-from manylabel_service.online.spec.trained import is_trained, stored_spec
+from manylabel_service.online.spec.trained import following_spec, is_trained
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.tiers import tiers_of_model
 from manylabel_service.online.updates.replay import HOPELESS
@@ -60,9 +60,6 @@ from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import VersionStore
 
 log = structlog.get_logger()
-
-T = TypeVar("T")
-H = TypeVar("H", bound=HostedModel)
 
 _ACTION = "delete it, or repair the store"
 
@@ -75,7 +72,6 @@ class Registry:
     Attributes
     ----------
     snapshot_room : shared quota of snapshots in memory.
-    in_use : format and replay versions that this process writes.
     listing : list of all models of the store.
     membership : membership of this process in the cluster.
     successions : replaces models by successors.
@@ -100,14 +96,9 @@ class Registry:
         self._restarts = Restarts(self._loader.get)
         self._tasks: list[asyncio.Task[None]] = []
         self.ready = False
-        self.in_use = ClusterVersion()
-        self._shared = Host(
-            store, settings, self._forget, self._crashed, self.snapshot_room, self._store_health, self.in_use
-        )
-        self.membership = Membership(store, "server", self.in_use, self._standing, self._asked)
-        self.successions = Successions(
-            store, settings, self.snapshot_room, self.in_use, self.membership, self._replaced
-        )
+        self._shared = Host(store, settings, self._forget, self._crashed, self.snapshot_room, self._store_health)
+        self.membership = Membership(store, "server", self._standing)
+        self.successions = Successions(store, settings, self.snapshot_room, self.membership, self._replaced)
         self.forgetter = Forgetter(self.successions)
         self._promoter = Promoter(self.successions)
 
@@ -120,8 +111,8 @@ class Registry:
         ------
         StorageError
             The list of models, or every model, cannot be read. `start` may be called again, and skips completed steps.
-        ReleaseTooOld
-            A newer release has written to the store.
+        StoreTooNew
+            The store has a newer format.
         """
         await self.kernels.start()  # compiling can take a minute; the store is polled afterwards
         if not self._tasks:
@@ -218,13 +209,7 @@ class Registry:
 
     async def _restore(self, replica: HostedModel) -> None:
         """Restore a model; if another build serves the store, only if both compute identical states."""
-        record, membership = replica.record, self.membership
-        if not membership.must_agree or not replica.leads:
-            return await replica.restore()
-        try:
-            await replica.restore(lambda: membership.ask(record))
-        finally:
-            membership.ask_no_more(record)
+        await replica.restore(verify=self.membership.must_agree and replica.leads)
 
     async def stop(self) -> None:
         """Finish pending requests, then take the last snapshots one at a time."""
@@ -265,7 +250,7 @@ class Registry:
     def check_compatible(self) -> None:
         """Raise IncompatibleRelease if this release must not join, or must not serve a model in memory."""
         if self.membership.refusal is not None:
-            raise ReleaseTooOld(self.membership.refusal.detail)
+            raise ReleaseTooOld(str(self.membership.refusal))
         codes = [replica.incompatible for replica in self._replicas.values() if replica.incompatible]
         if codes:
             error = ReleaseTooOld if ReleaseTooOld.code in codes else ReplayMismatch
@@ -284,14 +269,6 @@ class Registry:
             "models": {model.name: model.position for model in resident[:MAX_MODELS] if model.serving},
             "withheld": dict(islice(withheld.items(), MAX_MODELS)),
         }
-
-    def _asked(self, name: str, incarnation: int) -> bool:
-        """Take a snapshot soon, for another process to compare with; return whether the model is in memory here."""
-        model = self._replicas.get(name)
-        if model is None or model.record.incarnation != incarnation or not model.serving:
-            return False
-        model.snapshot_soon()
-        return True
 
     def require_ready(self) -> None:
         """Raise NotReady before the server has started, and during shutdown."""
@@ -324,35 +301,18 @@ class Registry:
             await replica.catch_up(self._settings.limits.load_timeout_seconds)
         return replica
 
-    async def ask(self, model: H, request: Callable[[H], Awaitable[T]]) -> T:
-        """Return the result of a call on a model; if the model was evicted or deleted meanwhile, retry once by its
-        name.
+    def use(self, name: str) -> "Lease":
+        """Return a lease of a model, which is not evicted while it is used: ``async with registry.use(name) as model``.
 
-        A call waits for functions that are being loaded, but not for those that are being compiled.
-
-        Raises
-        ------
-        NotReady
-            The name now belongs to a model of another kind. All errors of `get` are raised too.
+        The block raises the errors of `get`, and NotReady if the model was replaced meanwhile.
         """
-        deleted = False
-        while True:
-            try:
-                return await request(model)
-            except NotCompiled as error:
-                await GATE.wait(error.tiers, on_disk=True)
-                continue
-            except ModelEvicted:
-                pass
-            except ModelGone:
-                if deleted:
-                    raise
-                deleted = True
-                await model.sync()  # this process may not have noticed the deletion yet
-            other = await self.get(model.name)
-            if type(other) is not type(model):
-                raise NotReady(f"model {model.name!r} has been replaced by one of another kind")
-            model = other
+        return Lease(self, name)
+
+    async def check_gone(self, model: HostedModel) -> None:
+        """Raise ModelNotFound if a model that is gone was deleted, NotReady if another one has its name."""
+        await model.sync()  # this process may not have noticed the deletion yet
+        await self.get(model.name)
+        raise NotReady(f"model {model.name!r} was replaced meanwhile")
 
     def poll(self, name: str) -> None:
         """Read the new log entries of a model, including those of this process."""
@@ -413,24 +373,24 @@ class Registry:
             check_limit(_followed(follow), len(followers_of(follow.record, records)) + 1, MAX_FOLLOWERS)
             return await self._created_follower(spec, state, follow)
         if state is None:
-            record = await self._store.models.create(spec.name, self._stored(spec))
+            record = await self._store.models.create(spec.name, spec.to_bytes())
             if len(record.spec) > SMALL_SPEC_BYTES:
                 return await self._restored(record)
             replica = Replica(record, self._shared)
             replica.start()
             return await self._host(replica)
-        data = await asyncio.to_thread(state.seed, spec.name, self.in_use.versions.format)
+        data = await asyncio.to_thread(state.seed, spec.name)
         del state
         await self.snapshot_room.add_stored(len(data))
-        record = await self._store.models.create(spec.name, self._stored(spec), data)
+        record = await self._store.models.create(spec.name, spec.to_bytes(), data)
         del data
         return await self._restored(record)
 
     async def _created_follower(self, spec: ModelSpec, state: OnlineModel | None, follow: Follow) -> HostedModel:
-        stored = stored_spec(spec, self.in_use.versions.replay_version, follow)
+        stored = following_spec(spec, follow)
         data = None
         if state is not None:
-            data = await asyncio.to_thread(state.to_buffer, self.in_use.versions.format)
+            data = await asyncio.to_thread(state.to_buffer)
             await self.snapshot_room.add_stored(len(data))
         record = await self._store.models.create(spec.name, stored, data)
         # Meanwhile other processes may have deleted the leader or created followers.
@@ -445,9 +405,6 @@ class Registry:
         replica = await self._restored(record)
         await replica.catch_up(self._settings.limits.load_timeout_seconds)
         return replica
-
-    def _stored(self, spec: ModelSpec) -> bytes:
-        return stored_spec(spec, self.in_use.versions.replay_version)
 
     async def followers(self, name: str) -> Sequence[str]:
         """Return the names of the models that follow a model, in the order of their creation. Raises ModelNotFound or
@@ -526,7 +483,7 @@ class Registry:
             await CatalogueStore(record, self._store).delete_all()
             await self.successions.delete(name)
             if not record.damaged and is_trained(record.spec):
-                await VersionStore(record, self._store).delete_all()
+                await VersionStore(record, self._store).files.delete_all()
         for replica in {hosted, self._replicas.get(name)}:
             if replica is not None and replica.record == record:
                 if self._replicas.get(name) is replica:
@@ -598,7 +555,7 @@ class Registry:
             target = (await VersionStore(record, self._store).read()).target
             return 0 if target is None else target.size_bytes
         snapshots = await self._store.snapshots.all(record)
-        return snapshots[0].size_bytes if snapshots else 0
+        return next((each.size_bytes for each in snapshots if each.listed), 0)
 
     def _evict(self, replica: HostedModel) -> None:
         name = replica.record.name
@@ -636,6 +593,28 @@ class Registry:
             del self._replicas[name]
             self._restarts.forget(name)
             log.info("model_deleted_elsewhere", model=name)
+
+
+class Lease:
+    """Use of a model by one request, see `Registry.use`."""
+
+    __slots__ = ("_model", "_name", "_registry")
+
+    def __init__(self, registry: Registry, name: str) -> None:
+        self._registry = registry
+        self._name = name
+
+    async def __aenter__(self) -> HostedModel:
+        model = self._model = await self._registry.get(self._name)
+        model.users += 1
+        return model
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._model.users -= 1
+        if isinstance(error, ModelGone):
+            await self._registry.check_gone(self._model)
 
 
 def _short_of_memory(name: str) -> NotReady:

@@ -30,7 +30,6 @@ from manylabel_service.online.history.lineage import (
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.spec.follow import followers_of, moved
-from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.settings import Settings
 from manylabel_service.storage import UNREADABLE, ModelMeta, Store
 
@@ -55,7 +54,7 @@ class Successions:
 
     Parameters
     ----------
-    store, settings, room, in_use, membership : components of the registry.
+    store, settings, room, membership : components of the registry.
     on_replaced : called with the metadata of a replaced model.
 
     Attributes
@@ -68,11 +67,10 @@ class Successions:
         store: Store,
         settings: Settings,
         room: SnapshotQuota,
-        in_use: ClusterVersion,
         membership: Membership,
         on_replaced: Callable[[ModelMeta], None],
     ) -> None:
-        self.store, self.settings, self.room, self.in_use = store, settings, room, in_use
+        self.store, self.settings, self.room = store, settings, room
         self._membership = membership
         self._on_replaced = on_replaced
         self.lineages = LineageStore(store)
@@ -178,12 +176,12 @@ class Successions:
 
         await self.lineages.update(name, noting)
 
-    async def check_state(self, replica: Replica, position: str, checksum: str, format_version: int) -> None:
+    async def check_state(self, replica: Replica, position: str, checksum: str) -> None:
         """Raise ReplayDiffers unless the replay of its history gives the state of a serving model."""
         await replica.sync()
         if not replica.serving:
             return  # the model is no longer in memory
-        found = await asyncio.to_thread(replica.model.checksum, format_version)
+        found = await asyncio.to_thread(replica.model.checksum)
         if (replica.position, found) != (position, checksum):
             raise ReplayDiffers(f"the history does not give the state that {replica.name} has at position {position}")
 

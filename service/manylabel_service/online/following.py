@@ -3,6 +3,7 @@
 import asyncio
 
 from manylabel_service.errors import BeforeHistory, InvalidField
+from manylabel_service.hosting.kernels import when_loaded
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.follow import Follow
 from manylabel_service.online.spec.spec import ModelSpec
@@ -10,6 +11,7 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import START, position_key
 
 
+@when_loaded
 async def begin_follower(
     leader: Replica, spec: ModelSpec, *, from_start: bool, until: str | int | None
 ) -> tuple[ModelSpec, OnlineModel | None, Follow]:

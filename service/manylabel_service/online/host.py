@@ -7,7 +7,6 @@ from manylabel_service.errors import NotReady
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.online.snapshots.quota import SnapshotQuota
-from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.settings import Settings
 from manylabel_service.slices import HalfPace
 from manylabel_service.storage import Store
@@ -24,7 +23,6 @@ class Host:
     on_crashed : callback with a model that an unexpected error has ended; returns the error for its requests.
     snapshot_room : quota of snapshots.
     store_health : time of the store's last response; notified of failures.
-    in_use : format and replay versions that this process writes.
     pace : pace of the followers.
     """
 
@@ -34,5 +32,4 @@ class Host:
     on_crashed: Callable[[HostedModel], NotReady]
     snapshot_room: SnapshotQuota
     store_health: StoreHealth = field(default_factory=StoreHealth)
-    in_use: ClusterVersion = field(default_factory=ClusterVersion)
     pace: HalfPace = field(default_factory=HalfPace)

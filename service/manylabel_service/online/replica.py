@@ -10,7 +10,6 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -31,11 +30,9 @@ from manylabel_service.errors import (
     ServiceError,
     SnapshotNotFound,
 )
-from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.explanations import Explainer
-from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, ModelLifecycle
-from manylabel_service.hosting.kernels import GATE
+from manylabel_service.hosting.kernels import GATE, when_loaded
 from manylabel_service.hosting.predictions import MadePredictions, Prediction, PredictResult
 from manylabel_service.hosting.signature import EXAMPLE, Signature
 from manylabel_service.idempotency import IdempotencyKey
@@ -43,10 +40,6 @@ from manylabel_service.online.fields import ModelFields
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.host import Host
 from manylabel_service.online.prediction_store import PredictionStore, StoredPrediction
-from manylabel_service.online.snapshots.reader import SnapshotReader
-from manylabel_service.online.snapshots.snapshotter import Snapshotter
-from manylabel_service.online.spec.follow import follow_of
-from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.controls import Control, Rollback
 from manylabel_service.online.state.label_table import measured
@@ -56,18 +49,16 @@ from manylabel_service.online.state.outcome import UpdateOutcome, UpdateResult
 from manylabel_service.online.state.served_metrics import ServedBy, VersionMeasures
 from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.state.tiers import tiers_of_examples
-from manylabel_service.online.updates.admission import Admission, Admitted
+from manylabel_service.online.updates.admission import Admission
 from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.in_flight_keys import InFlightKeys
 from manylabel_service.online.updates.past_states import PastStates, Verified
-from manylabel_service.online.updates.update_queue import UpdateQueue
+from manylabel_service.online.updates.update_queue import Pending
 from manylabel_service.slices import Pace, SliceSize, in_thread
 from manylabel_service.storage import (
     POSITION,
     Entry,
-    ManualSnapshot,
     ModelMeta,
-    SnapshotMeta,
     position_key,
 )
 
@@ -79,65 +70,23 @@ EXPLAIN_VALUES = 256
 """Number of values whose contributions take as long as the other work for a label."""
 
 
-class Replica(HostedModel):
+class Replica(Applier):
     """Online model in this process, which applies the log of the model and serves its requests.
 
     Attributes
     ----------
-    follow : log of another model that this model follows; None if it has a separate log.
-    queue : updates from admission to response.
-    snapshot_reader : reader of the stored snapshots.
     prediction_store : stored predictions that wait for their labels.
     """
 
-    _answered = (LogTrimmed, LogLost)
-
     def __init__(self, record: ModelMeta, host: Host) -> None:
-        settings, store = host.settings, host.store
-        super().__init__(record, settings, host.store_health, host.on_deleted, host.on_crashed)
-        self.spec = read_spec(record.spec)
-        self.follow = follow_of(record.spec)
-        self._caught_up = asyncio.Event()
+        super().__init__(record, host)
         text = None if self.spec.text is None else self.spec.text.settings()
-        self._records = RecordEncoder(text, settings.record_limits)
+        self._records = RecordEncoder(text, host.settings.record_limits)
         self._fields: ModelFields | None = None
-        self.queue = UpdateQueue(record.name, settings)
-        self._in_use = host.in_use
-        self._store = store
-        self.snapshotter = Snapshotter(record, store, settings, host.snapshot_room, self.queue.wake, host.in_use)
-        self.snapshot_reader = SnapshotReader(record, store)
-        self._applier = Applier(
-            record,
-            OnlineModel(self.spec),
-            host,
-            self.queue,
-            self.snapshot_reader,
-            self.snapshotter,
-            self.handle_error,
-            self._on_caught_up,
-        )
-        self._admission = Admission(record.name, settings, self._in_use)
+        self._admission = Admission(record.name, host.settings)
         self._keys = InFlightKeys()
-        self.prediction_store = PredictionStore(record, store, settings)
+        self.prediction_store = PredictionStore(record, host.store, host.settings)
         self._predict_slice = SliceSize()
-
-    @property
-    def model(self) -> OnlineModel:
-        """Current state; another object after a restore."""
-        return self._applier.model
-
-    @property
-    def position(self) -> str:
-        return self._applier.model.position
-
-    @property
-    def nbytes(self) -> int:
-        return self._applier.model.nbytes
-
-    @property
-    def weighed_at(self) -> str:
-        """Current position, at which `nbytes` was computed."""
-        return self._applier.model.position
 
     @property
     def records(self) -> RecordEncoder:
@@ -146,11 +95,7 @@ class Replica(HostedModel):
 
     @property
     def n_labels(self) -> int:
-        return len(self._applier.model.labels)
-
-    @property
-    def events(self) -> Events:
-        return self._applier.events
+        return len(self.model.labels)
 
     def status(self) -> dict[str, Any]:
         """Return the status of the model; raise NotReady unless the model is restored."""
@@ -216,95 +161,13 @@ class Replica(HostedModel):
             "kept_prediction_bytes": self.prediction_store.kept_bytes,
         }
 
-    # -- lifecycle --------------------------------------------------------------------------------
-
-    async def restore(self, ask: Callable[[], bool] | None = None) -> None:
-        """Load the newest intact snapshot and replay the log after it; then start to serve.
-
-        With `ask`, which requests a snapshot from other processes, it first verifies that it computes the same state as
-        they do; if not, it raises ReplayMismatch. Raises LogTrimmed, LogLost, TargetLost or UnreadableEntry if the
-        current state cannot be computed.
-        """
-        await self._applier.restore(ask)
-        self.start()
-
-    def start(self) -> None:
-        """Start to serve; a follower serves once it has caught up. A new model needs no `restore`."""
-        if self.follow is None:
-            super().start()
-        else:
-            self._refusal = lambda: NotReady(f"model {self.name!r} has only reached position {self.position}")
-        self._applier.start()
-
-    @property
-    def catching_up(self) -> bool:
-        """True until a follower first reaches the end of the log."""
-        return self.follow is not None and self.state is ModelLifecycle.RESTORING
-
-    async def catch_up(self, seconds: float) -> None:
-        """Wait at most `seconds` until a follower has caught up, or has ended."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._caught_up.wait()
-
-    @property
-    def log_ended(self) -> bool:
-        return self._applier.log_ended
-
-    def _on_caught_up(self) -> None:
-        if self.catching_up:
-            super().start()
-        self._caught_up.set()
-
-    @property
-    def log_record(self) -> ModelMeta:
-        return self.record if self.follow is None else self.follow.record
-
-    @property
-    def busy(self) -> bool:
-        return self._applier.busy
-
     @property
     def waited_for(self) -> bool:
-        """True while a request waits for this replica's work, or a snapshot is being stored."""
-        return bool(self._applier.waited_for or self._keys or self.snapshotter.busy)
-
-    def poll(self) -> None:
-        self._applier.poll()
-
-    async def sync(self) -> ServiceError | None:
-        return await self._applier.sync()
-
-    async def reach(self, position: str, seconds: float) -> bool:
-        return await self._applier.reach(position, seconds)
-
-    async def cover(self) -> bool:
-        """Ensure an up-to-date snapshot; return whether there is one. Raises NotReady, StorageError or ModelGone."""
-        if not await self.snapshotter.covers(self.model.position):
-            await self.take_snapshot()
-        return self.model.position == self.snapshotter.covered
+        return bool(self._keys) or super().waited_for
 
     def snapshot_soon(self) -> None:
         self.snapshotter.soon()
         self.queue.wake()
-
-    def end(self, state: ModelLifecycle, refusal: ErrorFactory) -> None:
-        super().end(state, refusal)
-        self._caught_up.set()
-        self.queue.refuse(refusal)
-        self._applier.end(refusal())
-
-    async def stop(self) -> None:
-        """Reject new updates, finish the queued ones, and take a last snapshot."""
-        self.stop_changes()
-        await self._applier.stop()
-        if self.serving and self._store_health.stale_seconds is None:
-            await self.snapshotter.take_last(self.model)
-
-    async def drop(self) -> None:
-        await super().drop()
-        await self._applier.cancel()
-        await self.snapshotter.drop()
 
     # -- predictions ------------------------------------------------------------------------------
 
@@ -313,6 +176,7 @@ class Replica(HostedModel):
         """True if the model's predictions can have probabilities."""
         return self.model.learner.calibrate
 
+    @when_loaded
     async def predict(
         self,
         xs: Sequence[Features],
@@ -343,7 +207,7 @@ class Replica(HostedModel):
             predictions = await self._in_slices(xs, partial(self._predict_part, probabilities))
         else:
             predictions = MadePredictions(await self._in_slices(xs, partial(self._predicting_part, probabilities)))
-        return PredictResult(predictions, self._applier.model.position, self._store_health.stale_seconds)
+        return PredictResult(predictions, self.model.position, self._store_health.stale_seconds)
 
     def _predict_part(self, probabilities: bool, begin: int, part: Sequence[Features]) -> list[Prediction]:
         return self._checked(begin, part).predict(part, probabilities)
@@ -357,7 +221,7 @@ class Replica(HostedModel):
         """Return the model, which the examples fit; raise InvalidExample or NotCompiled."""
         if GATE.closed:
             GATE.require(tiers_of_examples(part))
-        model = self._applier.model
+        model = self.model
         for index, x in enumerate(part, begin):
             model.features.check(index, x)
         return model
@@ -368,8 +232,8 @@ class Replica(HostedModel):
         pace = Pace()
         for index, x in enumerate(xs):
             await pace.rest()
-            async with self._applier.learning:
-                model = self._applier.model
+            async with self.learning:
+                model = self.model
                 (one,) = self._predict_part(probabilities, index, [x])
                 if len(one.labels) * (EXPLAIN_VALUES + x.n_values) > EXPLAINED_AT_ONCE:
                     why = await in_thread(partial(model.explain, x, one.labels, explainer))
@@ -389,7 +253,7 @@ class Replica(HostedModel):
             if begin:
                 await asyncio.sleep(0)
             part = xs[begin : begin + slices.examples]
-            if (learning := self._applier.learning).locked():
+            if (learning := self.learning).locked():
                 async with learning:  # the thread has ended, and no other begins before the work below is done
                     pass
             started = time.perf_counter()
@@ -433,13 +297,14 @@ class Replica(HostedModel):
         self.model.labelled.check(ids, current, self.model.labels.lookup)
         return await self.prediction_store.get(ids)
 
+    @when_loaded
     async def uncertainties(self, xs: Sequence[Features]) -> list[float]:
         """Return the uncertainty of each example, 0 to 1; NaN for examples that do not fit the model."""
 
         def uncertain(_: int, part: Sequence[Features]) -> list[float]:
             if GATE.closed:
                 GATE.require(tiers_of_examples(part))
-            return self._applier.model.uncertainties(part)
+            return self.model.uncertainties(part)
 
         return await self._in_slices(xs, uncertain)
 
@@ -455,6 +320,7 @@ class Replica(HostedModel):
         if self.follow is not None:
             raise ModelFollows(self.name)
 
+    @when_loaded
     async def update(
         self,
         examples: Sequence[Example],
@@ -468,6 +334,7 @@ class Replica(HostedModel):
         decisions: Sequence[Decision | None] | None = None,
         stream: StreamPart | None = None,
         refuse_each: bool = False,
+        check: Callable[[Sequence[int], float], None] | None = None,
         deadline: float = math.inf,
     ) -> UpdateResult:
         """Learn the examples in order, all or none; return once they are in the log and learnt.
@@ -485,6 +352,8 @@ class Replica(HostedModel):
         stream : position of the examples in a stream; lines learnt before are skipped.
         refuse_each : whether to reject invalid examples separately and learn the others; the response then has the
             errors.
+        check : raises an error if the response would be too large, from the number of labels of each prediction and the
+            mean bytes of their names; not called for a repeated request.
         deadline : time.monotonic() at which the update is rejected if earlier updates are not done; None: no time
             limit.
 
@@ -500,6 +369,8 @@ class Replica(HostedModel):
             self._check_probabilities()
         if (earlier := await self.replayed(key)) is not None:
             return earlier
+        if check is not None:
+            check(self.answer_sizes(examples), self._mean_label_bytes(examples))
         ids = None if prediction_ids is None else tuple(prediction_ids)
         update = Update(
             tuple(examples),
@@ -519,18 +390,19 @@ class Replica(HostedModel):
         answer = self._answer(result)
         return answer._replace(refused=refused) if refused else answer
 
+    @when_loaded
     async def rollback(self, to: str | int, key: IdempotencyKey | None = None) -> UpdateResult:
         """Return to an earlier state, here and on every other replica, at the same log entry.
 
         Parameters
         ----------
-        to : position in the history, position or name of a snapshot, or time (milliseconds of Unix time).
+        to : position in the history or of a snapshot, or time (milliseconds of Unix time).
         key : idempotency key of the request.
 
         Raises
         ------
         SnapshotNotFound
-            No intact snapshot has the name.
+            The string is not a position.
         PositionNotFound, BeforeHistory, HistoryDamaged
         NotReady, KeyInFlight, KeyReused, QueueFull, LimitExceeded, StorageUnavailable, ModelGone
         """
@@ -553,10 +425,11 @@ class Replica(HostedModel):
                 if not re.fullmatch(POSITION, at):
                     raise
         model = await self.state_at(at)
-        data = await asyncio.to_thread(model.to_buffer, self._in_use.versions.format)
+        data = await asyncio.to_thread(model.to_buffer)
         await self.snapshotter.archiver.put_state(model.position, model.updates, data)
         return model.position
 
+    @when_loaded
     async def change(self, entry: Control) -> UpdateResult:
         """Change the model by a control entry other than a rollback, on this and every other replica.
 
@@ -578,7 +451,7 @@ class Replica(HostedModel):
             return self._answer(await self._appended(entry))
 
     async def _appended(self, change: Control) -> ApplyResult:
-        return await self.queue.put(change, encode(change, self._in_use.versions.format), None)
+        return await self.queue.put(Pending(change, encode(change)))
 
     def measured(self, version: int) -> VersionMeasures:
         """Return the metrics of a version of the trained model; raise like `status`."""
@@ -595,17 +468,13 @@ class Replica(HostedModel):
             new.update(labels.unknown(y.names))
         return sizes
 
-    def mean_label_bytes(self, examples: Iterable[Example]) -> float:
+    def _mean_label_bytes(self, examples: Iterable[Example]) -> float:
         """Return the mean bytes of the names of the labels, including the new ones of examples."""
         labels, new = self.model.labels, set[str]()
         for _, y, *_ in examples:
             new.update(labels.unknown(y.names))
         total = labels.mean_bytes * len(labels) + sum(map(len, new))
         return total / max(1, len(labels) + len(new))
-
-    def has_seen(self, key: IdempotencyKey) -> bool:
-        """Return whether an update with this key is in progress or remembered."""
-        return key.key in self._keys or key.key in self.model.keys
 
     async def replayed(self, key: IdempotencyKey | None) -> UpdateResult | None:
         """Return the result of an earlier request with this key; None if this is the first request. Raises NotReady,
@@ -635,11 +504,12 @@ class Replica(HostedModel):
             if admitted.refused:
                 refused |= {indices[place]: error for place, error in admitted.refused.items()}
                 indices = [index for index in indices if index not in refused]
-            update = admitted.update
+            update = admitted.change
             if each and not update.examples:
                 break
             self.check_changeable()  # the first request may have ended meanwhile
-            result = await self.queue.put(update, admitted.payload, admitted.checked, deadline)
+            admitted.deadline = deadline
+            result = await self.queue.put(admitted)
             if not (each and isinstance(result.answer, InvalidExample)):
                 return result, refused
             # The update no longer fits the model, which has changed since the admission.
@@ -647,7 +517,7 @@ class Replica(HostedModel):
             update = update.without([result.answer.index])
         return None, refused
 
-    async def _admit(self, update: Update, each: bool) -> Admitted:
+    async def _admit(self, update: Update, each: bool) -> Pending[Update]:
         position = self.model.position
         refusal: InvalidExample | LimitExceeded | None = None
         try:
@@ -687,6 +557,7 @@ class Replica(HostedModel):
         """Return a reader of the log, including its trimmed part."""
         return HistoryReader(self.record, self._store)
 
+    @when_loaded
     async def state_at(self, at: str | int) -> OnlineModel:
         """Return the state after the entry at a position, or after the last entry up to a time. Raises
         PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError or ModelGone.
@@ -715,13 +586,14 @@ class Replica(HostedModel):
         self.check_serving()
         return await self.history().find_all(positions)
 
+    @when_loaded
     async def verify(self) -> Verified:
         """Compare the stored states and the current state with the replayed history.
 
         Raises BeforeHistory, HistoryDamaged, NotReady, LimitExceeded, StorageError or ModelGone.
         """
         await self.take_snapshot()
-        return await self._past_states().verify(self._in_use.versions.format)
+        return await self._past_states().verify()
 
     async def read_log(
         self, after: str | int | None, to: str | int | None, limit: int, limit_bytes: int
@@ -732,36 +604,3 @@ class Replica(HostedModel):
         return await self.history().between(after, to, limit, limit_bytes)
 
     # -- snapshots --------------------------------------------------------------------------------
-
-    async def take_snapshot(self) -> SnapshotMeta:
-        """Take a snapshot of everything learnt so far; return once it is stored. Raises NotReady, LimitExceeded,
-        StorageUnavailable or ModelGone."""
-        super().check_changeable()
-        return await self._applier.snapshot()
-
-    async def keep_snapshot(self, kept: ManualSnapshot) -> SnapshotMeta:
-        """Take a manual snapshot of everything learnt so far.
-
-        Raises
-        ------
-        SnapshotExists, SnapshotsFull
-            The snapshot was taken nevertheless; it is automatic, and will be removed later.
-        NotReady, StorageUnavailable, ModelGone, LimitExceeded
-        """
-        record = await self.take_snapshot()
-        await self.snapshotter.keep(record.position, kept)
-        return await self.snapshot_reader.find(record.position)
-
-    async def delete_snapshot(self, snapshot: str) -> None:
-        """Delete a manual snapshot, at a position or with a name.
-
-        It is removed unless the server still needs it as an automatic snapshot.
-
-        Raises
-        ------
-        SnapshotNotFound
-        SnapshotNeeded
-            The snapshot is automatic.
-        StorageUnavailable, ModelGone
-        """
-        await self.snapshotter.let_go((await self.snapshot_reader.find(snapshot)).position)

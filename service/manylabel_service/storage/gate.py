@@ -6,7 +6,8 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from manylabel_service.errors import StorageUnavailable
+from manylabel_service.errors import StorageUnavailable, StoreTooNew
+from manylabel_service.release import FORMAT
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -16,10 +17,16 @@ _passed: ContextVar[frozenset["Gate"]] = ContextVar("_passed", default=frozenset
 
 
 class Gate:
-    """Gate, initially closed, used as a context manager around each call; for one event loop, not for threads."""
+    """Gate, initially closed, used as a context manager around each call; for one event loop, not for threads.
+
+    Attributes
+    ----------
+    too_new : error of every call, if the store has a format that this release does not know.
+    """
 
     def __init__(self) -> None:
         self.is_open = False
+        self.too_new: StoreTooNew | None = None
         self._inside = 0
         self._empty = asyncio.Event()
         self._closing = asyncio.Event()
@@ -40,8 +47,21 @@ class Gate:
 
     def check(self) -> None:
         """Raise `StorageUnavailable` if the gate is closed, unless within a call that has passed it."""
+        self.check_format()
         if not self.is_open and self not in _passed.get():
             raise _not_open()
+
+    def check_format(self) -> None:
+        """Raise StoreTooNew if the format of the store is not supported."""
+        if self.too_new is not None:
+            raise StoreTooNew(self.too_new.detail, found=self.too_new.found, known=FORMAT)
+
+    def supported(self, place: object, found: int) -> int:
+        """Return the format number of the store; if this release does not know it, reject this and all later calls."""
+        if found > FORMAT:
+            self.too_new = StoreTooNew(str(place), found=found, known=FORMAT)
+        self.check_format()
+        return found
 
     async def until_closed(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a call that only waits; closing ends it with `StorageUnavailable`."""

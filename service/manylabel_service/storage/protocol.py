@@ -129,18 +129,16 @@ class LogExtent(NamedTuple):
 NO_EXTENT = LogExtent(0, 0)
 
 
-class ManualSnapshot(NamedTuple):
-    """Name and note of a manual snapshot."""
-
-    name: str | None
-    note: str | None
+Reason = Literal["recent", "pin", "history"]
+"""Why a snapshot is retained: it is one of the newest, a rollback in the log returns to it, or the history is replayed
+from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMeta:
     """Metadata of a snapshot of the state after the entry at `position` (`START` or `SEED`: before any entry).
 
-    `pinned` snapshots stay until they are unpinned, `kept` (manual) ones until they are deleted.
+    The snapshot is deleted with the last of its `reasons`.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -148,9 +146,18 @@ class SnapshotMeta:
     position: str
     size_bytes: int
     created_unix_ms: int
-    pinned: bool = False
     extent: LogExtent = NO_EXTENT
-    kept: ManualSnapshot | None = None
+    reasons: tuple[Reason, ...] = ("recent",)
+
+    @property
+    def pinned(self) -> bool:
+        """Whether a rollback in the log returns to the snapshot."""
+        return "pin" in self.reasons
+
+    @property
+    def listed(self) -> bool:
+        """Whether the snapshot is more than a state of the history."""
+        return self.pinned or "recent" in self.reasons
 
 
 class Document(NamedTuple):

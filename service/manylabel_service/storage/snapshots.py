@@ -3,7 +3,7 @@
 A blob is stored under a key that is never used again, and read back. The snapshot exists once the document names it.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
@@ -20,11 +20,10 @@ from manylabel_service.errors import (
     LogTrimmed,
     ModelDamaged,
     ModelGone,
-    SnapshotExists,
-    SnapshotsFull,
     StorageFull,
     StorageUnavailable,
 )
+from manylabel_service.storage.blob_collection import BlobCollection, delete_orphans
 from manylabel_service.storage.blob_pieces import pieces_of
 from manylabel_service.storage.collection import Collection, StoredModel, intact
 from manylabel_service.storage.gate import Gate, gated
@@ -35,12 +34,11 @@ from manylabel_service.storage.protocol import (
     Documents,
     LogExtent,
     Logs,
-    ManualSnapshot,
     ModelMeta,
+    Reason,
     SnapshotMeta,
     position_key,
 )
-from manylabel_service.storage.publishing import is_old
 
 KIND = "snapshots"
 """Kind of the documents, which are named by the incarnation."""
@@ -87,16 +85,22 @@ class Snapshots:
     def __init__(self, gate: Gate, logs: Logs, documents: Documents, blobs: Blobs) -> None:
         self.gate = gate
         self._logs = logs
-        self._tables = Collection(documents, KIND, SnapshotTable)
+        self._documents = documents
         self._blobs = blobs
         self._sizes: dict[str, int] = {}
         """Bytes of blobs that no readable table names, by key."""
 
     @gated
     async def put(
-        self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT, foreign: bool = False
+        self,
+        record: ModelMeta,
+        position: str,
+        data: Bytes,
+        extent: LogExtent = NO_EXTENT,
+        foreign: bool = False,
+        reasons: Sequence[Reason] = ("recent",),
     ) -> None:
-        """Add a snapshot, or replace the one at the same position.
+        """Add a snapshot, or replace the one at the same position, which adds its reasons.
 
         A `foreign` position is not looked up in the log: it belongs to the log of another model, or the model is a
         successor whose log has not reached it yet.
@@ -107,14 +111,15 @@ class Snapshots:
         that the log does not have, or `LogTrimmed` for a position before its start.
         """
         id, position = ulid.new(), _normal(position)
-        new = SnapshotMeta(position, len(data), now_ms(), extent=extent)
+        new = SnapshotMeta(position, len(data), now_ms(), extent, tuple(reasons))
 
         def named(table: SnapshotTable) -> SnapshotTable:
             found = table.find(position)
-            return table.having(id, replace(new, pinned=found[1].pinned, kept=found[1].kept) if found else new)
+            return table.having(id, _with(new, *found[1].reasons) if found else new)
 
-        key = _key(record.incarnation, id, new)
-        await self._tables.get(str(record.incarnation))  # a blob is of no use to a table that cannot be changed
+        files = self._files(record)
+        key = files.key(_key(id, new))
+        await files.read()  # a blob is of no use to a table that cannot be changed
         await self._blobs.put(key, pieces_of(data))
         try:
             await self._verify(record, key)
@@ -155,7 +160,7 @@ class Snapshots:
         while found is not None and found[0] != tried:
             tried, data = found[0], bytearray()
             try:
-                async with aclosing(self._blobs.read(_key(record.incarnation, *found))) as pieces:
+                async with aclosing(self._blobs.read(self._files(record).key(_key(*found)))) as pieces:
                     async for piece in pieces:
                         data += piece
                 return memoryview(data)
@@ -176,7 +181,7 @@ class Snapshots:
         while found is not None and found[0] != tried:
             (tried, snapshot), n_known = found, n_sent
             try:
-                async with aclosing(self._blobs.read(_key(record.incarnation, *found))) as pieces:
+                async with aclosing(self._blobs.read(self._files(record).key(_key(*found)))) as pieces:
                     async for piece in pieces:
                         rest, n_known = piece[n_known:], max(0, n_known - len(piece))
                         if rest:
@@ -193,100 +198,58 @@ class Snapshots:
 
     @gated
     async def total_bytes(self) -> int:
-        """Return the bytes of all snapshots of all models and staged successors."""
-        tables = intact(await self._tables.all())
-        return sum(each.size_bytes for table in tables.values() for each in table.snapshots.values())
+        """Return the bytes of all listed snapshots of all models and staged successors."""
+        tables = intact(await Collection(self._documents, KIND, SnapshotTable).all())
+        return sum(each.size_bytes for table in tables.values() for each in table.snapshots.values() if each.listed)
 
     @gated
-    async def delete(self, record: ModelMeta, position: str) -> None:
-        """Remove a snapshot, unless it is missing, pinned or manual. Raises `ModelGone`."""
-        position = _normal(position)
-
-        def without(table: SnapshotTable) -> SnapshotTable:
-            found = table.find(position)
-            return table if found is None or found[1].pinned or found[1].kept else table.without(found[0])
-
-        await self._change(record, without, urgent=True)
-
-    @gated
-    async def pin(self, record: ModelMeta, position: str, pinned: bool) -> bool:
-        """Protect a snapshot from `Snapshots.delete`, or end the protection.
-
-        Returns False if there is no snapshot at the position. Raises `ModelGone`.
-        """
-        return await self._replace(record, position, lambda own, _: replace(own, pinned=pinned))
-
-    @gated
-    async def keep(self, record: ModelMeta, position: str, kept: ManualSnapshot, most: int) -> bool:
-        """Protect a snapshot from `Snapshots.delete` until `let_go`; return False if it is missing.
-
-        A snapshot that is already manual keeps its name, and its note unless a new one is passed.
-
-        Raises `ModelGone`, `SnapshotExists` if the snapshot already has another name, or another snapshot of the model
-        has this name, and `SnapshotsFull` if the model would have more than `most` manual snapshots; nothing has
-        changed then.
-        """
-
-        def keep(own: SnapshotMeta, snapshots: Iterable[SnapshotMeta]) -> SnapshotMeta:
-            others = [other for other in snapshots if other is not own and other.kept]
-            _check_kept(record, own, others, kept, most)
-            before = own.kept or _UNNAMED
-            return replace(
-                own, kept=ManualSnapshot(before.name or kept.name, before.note if kept.note is None else kept.note)
-            )
-
-        return await self._replace(record, position, keep)
-
-    @gated
-    async def let_go(self, record: ModelMeta, position: str) -> bool:
-        """Make a manual snapshot automatic; return False if it was not manual. Raises `ModelGone`."""
-        was_kept = False
-
-        def let_go(own: SnapshotMeta, _: object) -> SnapshotMeta:
-            nonlocal was_kept
-            was_kept = own.kept is not None
-            return replace(own, kept=None)
-
-        return await self._replace(record, position, let_go) and was_kept
-
-    async def _replace(
-        self,
-        record: ModelMeta,
-        position: str,
-        change: Callable[[SnapshotMeta, Iterable[SnapshotMeta]], SnapshotMeta],
+    async def retain(
+        self, record: ModelMeta, *positions: str, add: Reason | None = None, drop: Reason | None = None
     ) -> bool:
-        """Change one snapshot by a function of it and of the table; return False if it is missing."""
-        position = _normal(position)
+        """Add or drop a reason of snapshots, which are deleted with their last one.
+
+        Returns False if there is no snapshot at one of the positions. Raises `ModelGone`.
+        """
+        normal, found = [_normal(position) for position in positions], list[SnapshotMeta]()
 
         def changed(table: SnapshotTable) -> SnapshotTable:
-            found = table.find(position)
-            return table if found is None else table.having(found[0], change(found[1], table.snapshots.values()))
+            found.clear()
+            for position in normal:
+                if (named := table.find(position)) is not None:
+                    id, before = named
+                    found.append(before)
+                    after = before if add is None else _with(before, add)
+                    after = replace(after, reasons=tuple(each for each in after.reasons if each != drop))
+                    table = table.having(id, after) if after.reasons else table.without(id)
+            return table
 
-        return (await self._change(record, changed)).find(position) is not None
+        await self._change(record, changed, urgent=add is None)
+        return len(found) == len(normal)
 
     async def _change(
         self, record: ModelMeta, change: Callable[[SnapshotTable], SnapshotTable], *, urgent: bool = False
     ) -> SnapshotTable:
         """Change the table and return it; delete the blobs that the table no longer names. Raises ModelGone,
         DocumentNewer or DocumentDamaged."""
-        before = SnapshotTable(model=record.name)
-
-        def changed(found: SnapshotTable | None) -> SnapshotTable | None:
-            nonlocal before
-            before = found or SnapshotTable(model=record.name)
-            after = change(before)
-            return None if after == before else after.at(before.revision)
-
         await self._logs.check(record)
-        after = await self._tables.change(str(record.incarnation), changed, urgent=urgent) or before
-        for id in before.snapshots.keys() - after.snapshots.keys():
-            await self._blobs.delete(_key(record.incarnation, id, before.snapshots[id]))
+        after = await self._files(record).change(change, urgent=urgent)
         try:
             await self._logs.check(record)
         except ModelGone:
             await self.forget(record.incarnation)
             raise
         return after
+
+    def _files(self, record: ModelMeta) -> BlobCollection[SnapshotTable]:
+        return BlobCollection(
+            self._documents,
+            self._blobs,
+            KIND,
+            str(record.incarnation),
+            SnapshotTable,
+            lambda table: {_key(*item) for item in table.snapshots.items()},
+            lambda: SnapshotTable(model=record.name),
+        )
 
     async def _find(self, record: ModelMeta, position: str) -> tuple[str, SnapshotMeta] | None:
         position = _normal(position)
@@ -295,20 +258,19 @@ class Snapshots:
 
     async def _table(self, record: ModelMeta) -> SnapshotTable:
         try:
-            return await self._tables.get(str(record.incarnation)) or SnapshotTable(model=record.name)
+            return await self._files(record).read()
         except DocumentDamaged as error:
             action = "its blobs are listed instead; no snapshot is stored or deleted"
             log.error("snapshots_damaged", model=record.name, error=str(error), action=action)
             return await self._listed(record)
 
     async def _listed(self, record: ModelMeta) -> SnapshotTable:
-        """Return what a damaged table may have named: all blobs, each as a manual snapshot, because it is unknown
-        which ones were manual."""
+        """Return what a damaged table may have named: all blobs."""
         snapshots = {}
         for key in await self._blobs.keys(f"{BLOBS}{record.incarnation}/"):
             *_, position, id = key.split("/")
             with suppress(BlobNotFound, BlobDamaged):
-                snapshots[id] = SnapshotMeta(position, await self._size(key), ulid.timestamp_of(id), kept=_UNNAMED)
+                snapshots[id] = SnapshotMeta(position, await self._size(key), ulid.timestamp_of(id))
         return SnapshotTable(model=record.name, snapshots=snapshots)
 
     async def _size(self, key: str) -> int:
@@ -321,9 +283,7 @@ class Snapshots:
 
     async def forget(self, incarnation: int) -> None:
         """Remove the snapshots of a model that has been deleted."""
-        await self._tables.delete(str(incarnation))
-        for key in await self._blobs.keys(f"{BLOBS}{incarnation}/"):
-            await self._blobs.delete(key)
+        await self._files(ModelMeta("", incarnation, b"")).delete_all()
 
     async def collect_garbage(self, models: Iterable[ModelMeta], before_ms: int | None = None) -> None:
         """Delete the snapshots of deleted models, and old blobs that no document names.
@@ -335,19 +295,17 @@ class Snapshots:
         before_ms : int, optional
             Unix time in milliseconds; no running process stored a blob before this time.
         """
-        keys, tables = await self._blobs.keys(BLOBS), await self._tables.all()
+        keys = await self._blobs.keys(BLOBS)
+        tables = await Collection(self._documents, KIND, SnapshotTable).all()
         alive = {str(record.incarnation) for record in models}
         readable = intact(tables)
         for name, table in readable.items():
             if name not in alive and name.isdecimal():
                 await self._forget_deleted(ModelMeta(table.model, int(name), b""))
-        for key in keys:
-            name, id = key.split("/")[1], key.rpartition("/")[2]
-            if not name.isdecimal() or (name in tables and name not in readable):
-                continue  # a later release may use other names; the blobs of an unreadable table are unknown
-            named = readable[name].snapshots if name in readable else {}
-            if id not in named and is_old(id, before_ms):
-                await self._blobs.delete(key)
+        unreadable = tables.keys() - readable.keys()  # its blobs are unknown; a later release may use other names
+        known = [key for key in keys if (name := key.split("/")[1]).isdecimal() and name not in unreadable]
+        named = {f"{BLOBS}{name}/{_key(*item)}" for name, table in readable.items() for item in table.snapshots.items()}
+        await delete_orphans(self._blobs, known, named, before_ms)
 
     async def _forget_deleted(self, record: ModelMeta) -> None:
         try:
@@ -358,27 +316,14 @@ class Snapshots:
             pass
 
 
-_UNNAMED = ManualSnapshot(None, None)
+def _with(snapshot: SnapshotMeta, *reasons: Reason) -> SnapshotMeta:
+    return replace(snapshot, reasons=tuple(sorted({*snapshot.reasons, *reasons})))
 
 
-def _key(incarnation: int, id: str, snapshot: SnapshotMeta) -> str:
-    return f"{BLOBS}{incarnation}/{snapshot.position}/{id}"
+def _key(id: str, snapshot: SnapshotMeta) -> str:
+    return f"{snapshot.position}/{id}"
 
 
 def _normal(position: str) -> str:
     """Return a position without a second number of zero; raise ValueError for an invalid position."""
     return "-".join(map(str, position_key(position))).removesuffix("-0")
-
-
-def _check_kept(
-    record: ModelMeta, own: SnapshotMeta, others: list[SnapshotMeta], kept: ManualSnapshot, most: int
-) -> None:
-    """Raise SnapshotExists or SnapshotsFull if a manual snapshot cannot have this name."""
-    named = [other for other in others if kept.name and other.kept and other.kept.name == kept.name]
-    if kept.name and own.kept and own.kept.name not in (None, kept.name):
-        named.append(own)
-    for snapshot in named:
-        assert snapshot.kept is not None
-        raise SnapshotExists(record.name, str(snapshot.kept.name), snapshot.position)
-    if len(others) + 1 > most:
-        raise SnapshotsFull(record.name, most)

@@ -46,6 +46,17 @@ class Store(Protocol):
         """
         ...
 
+    async def format(self) -> int:
+        """Return the format number of the store.
+
+        If this release does not know it, this and all later calls, and `open`, raise `StoreTooNew`.
+        """
+        ...
+
+    async def raise_format(self, number: int) -> None:
+        """Raise the format number of the store."""
+        ...
+
     async def erased(self) -> None:
         """Wait until no file or key of the store has data deleted so far."""
         ...

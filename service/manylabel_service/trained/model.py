@@ -5,7 +5,7 @@ one version, and its position is that of the catalogue.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -209,20 +209,20 @@ class TrainedModel(HostedModel):
 
     # -- lifecycle --------------------------------------------------------------------------------
 
-    async def restore(self, ask: Callable[[], bool] | None = None) -> None:
+    async def restore(self, verify: bool = False) -> None:
         """Read the catalogue and load the served version; the model predicts from then on. Raises UnreadableEntry,
         StorageUnavailable or ModelGone."""
         await self._versions.read()
         await self._active.catch_up()
-        await self._restore_answers(ask)
+        await self._restore_answers(verify)
         self.start()
         self._active.start()
         self._task = asyncio.create_task(self._hear(), name=f"trained {self.record.name}")
 
-    async def _restore_answers(self, ask: Callable[[], bool] | None) -> None:
+    async def _restore_answers(self, verify: bool) -> None:
         """Restore the metrics; if that fails, versions are served without them."""
         try:
-            await self.answers.restore(ask)
+            await self.answers.restore(verify)
         except (StorageUnavailable, ModelGone, MemoryError, NotCompiled):
             raise
         except IncompatibleRelease as error:
@@ -288,10 +288,6 @@ class TrainedModel(HostedModel):
     async def cover(self) -> bool:
         """Ensure a snapshot of the delayed labels; everything else is in the store."""
         return self.answers.failed or await self.answers.cover()
-
-    def snapshot_soon(self) -> None:
-        if self.answers.serving:
-            self.answers.snapshot_soon()
 
     def end(self, state: ModelLifecycle, refusal: ErrorFactory) -> None:
         super().end(state, refusal)

@@ -125,7 +125,7 @@ async def _published(
     else:
         return catalogue.jobs[meta.job]
     if await store.models.find(record.name) != record:  # it was deleted before its document was written
-        await versions.delete_all()
+        await versions.files.delete_all()
         raise ModelGone(record.name, record.incarnation)
     await versions.collect_garbage()
     return catalogue.jobs[meta.job]

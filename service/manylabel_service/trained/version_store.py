@@ -18,7 +18,6 @@ from manylabel_service import ulid
 from manylabel_service.errors import (
     BlobDamaged,
     BlobNotFound,
-    DocumentNewer,
     ModelGone,
     VersionDamaged,
     VersionDiffers,
@@ -29,15 +28,13 @@ from manylabel_service.errors import (
 from manylabel_service.storage import (
     MAX_DOCUMENT_BYTES,
     START,
-    Collection,
     ModelMeta,
     Store,
     StoredModel,
-    blob_bytes,
     pieces_of,
     position_key,
 )
-from manylabel_service.storage.publishing import is_old
+from manylabel_service.storage.blob_collection import BlobCollection, is_old
 from manylabel_service.storage.store import named_models
 from manylabel_service.trained.version import ListedVersion, Version, VersionMeta
 
@@ -155,6 +152,7 @@ class VersionStore:
     Attributes
     ----------
     catalogue : catalogue as last read or written.
+    files : document of the versions, and their blobs.
     """
 
     def __init__(
@@ -163,7 +161,8 @@ class VersionStore:
         self.catalogue = VersionCatalogue()
         self._record = record
         self._store = store
-        self._documents = Collection(store.documents, KIND, VersionCatalogue)
+        name = str(record.incarnation)  # a model that is deleted and created again starts with a new document
+        self.files = BlobCollection(store.documents, store.blobs, KIND, name, VersionCatalogue, _keys)
         self._on_change = on_change
         self._metas: dict[str, VersionMeta] = {}  # by version id; each is read once
         self._turn = asyncio.Lock()
@@ -191,7 +190,7 @@ class VersionStore:
 
         async with self._turn:
             await self._read()
-            return self._known(await self._documents.change(self._name, changed) or VersionCatalogue())
+            return self._known(await self.files.documents.change(self.files.name, changed) or VersionCatalogue())
 
     async def find(self, number: int) -> Version:
         """Return a version as it is now; raises the errors of `read` and `version`."""
@@ -222,7 +221,7 @@ class VersionStore:
         meta = self._metas.get(listed.id)
         if meta is None:
             try:
-                data = await blob_bytes(self._store.blobs, self.key(listed.job, listed.id) + META_SUFFIX)
+                data = await self.files.blob(_key(listed.job, listed.id) + META_SUFFIX)
                 meta = self._metas[listed.id] = _META.validate_json(data)
             except BlobNotFound:
                 if number not in (await self.read()).versions:
@@ -300,7 +299,7 @@ class VersionStore:
     async def artifact(self, version: Version) -> bytes:
         """Return the artifact of a version as it was stored; raises VersionDamaged, StorageUnavailable, ModelGone."""
         try:
-            return await blob_bytes(self._store.blobs, self.key(version.meta.job, version.id))
+            return await self.files.blob(_key(version.meta.job, version.id))
         except BlobNotFound:
             await self.read()  # the model may have been deleted
             raise VersionDamaged(self._record.name, version.number, "its contents are missing") from None
@@ -319,7 +318,7 @@ class VersionStore:
 
     def key(self, job: str, id: str) -> str:
         """Return the key of an artifact."""
-        return f"{self._prefix}{job}/{id}"
+        return self.files.key(_key(job, id))
 
     async def collect_garbage(self) -> None:
         """Remove the blobs of failed publications; raises StorageUnavailable.
@@ -328,34 +327,15 @@ class VersionStore:
         may belong to a later release.
         """
         catalogue = self.catalogue
-        needed = {self.key(version.job, version.id) for version in catalogue.versions.values()}
-        for key in await self._store.blobs.keys(self._prefix):
-            artifact = key.removesuffix(META_SUFFIX)
-            job, _, id = artifact.removeprefix(self._prefix).rpartition("/")
+        needed = _keys(catalogue)
+        for key in await self._store.blobs.keys(self.files.prefix):
+            artifact = key.removesuffix(META_SUFFIX).removeprefix(self.files.prefix)
+            job, _, id = artifact.rpartition("/")
             if artifact not in needed and ulid.valid(id) and (job in catalogue.jobs or is_old(id)):
                 await self._store.blobs.delete(key)
 
-    async def is_newer(self) -> bool:
-        """Return whether a newer release wrote the document."""
-        return isinstance((await self._documents.all()).get(self._name), DocumentNewer)
-
-    async def delete_all(self) -> None:
-        """Remove the document and the blobs of a model that has been deleted; raises StorageUnavailable."""
-        await self._documents.delete(self._name)
-        for key in await self._store.blobs.keys(self._prefix):
-            await self._store.blobs.delete(key)
-
-    @property
-    def _name(self) -> str:
-        """Return the name of the document; a model that is deleted and created again starts with a new document."""
-        return str(self._record.incarnation)
-
-    @property
-    def _prefix(self) -> str:
-        return f"{BLOBS}{self._record.incarnation}/"
-
     async def _read(self) -> VersionCatalogue:
-        catalogue = await self._documents.get(self._name)
+        catalogue = await self.files.documents.get(self.files.name)
         if catalogue is None and await self._store.models.find(self._record.name) != self._record:
             raise ModelGone(self._record.name, self._record.incarnation)
         return self._known(catalogue or VersionCatalogue())
@@ -370,10 +350,19 @@ class VersionStore:
         return self.catalogue
 
 
+def _key(job: str, id: str) -> str:
+    return f"{job}/{id}"
+
+
+def _keys(catalogue: VersionCatalogue) -> set[str]:
+    """Return the keys of the artifacts of the listed versions."""
+    return {_key(version.job, version.id) for version in catalogue.versions.values()}
+
+
 async def collect_deleted(store: Store) -> None:
     """Remove the remaining versions of deleted models; raises StorageUnavailable."""
     for incarnation, named in (await named_models(store, KIND, BLOBS)).items():
         if named.record is None:
             versions = VersionStore(ModelMeta("", incarnation, b""), store)
-            if not await versions.is_newer():
-                await versions.delete_all()
+            if not await versions.files.is_newer():
+                await versions.files.delete_all()

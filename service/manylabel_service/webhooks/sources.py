@@ -102,7 +102,7 @@ class Sources:
         resident = {replica.record: replica.position for replica in self._registry.resident() if replica.serving}
         for record in await self._online(webhook) if webhook.wants_log else ():
             snapshots = [] if record in resident else await self._store.snapshots.all(record)
-            newest = snapshots[0].position if snapshots else START
+            newest = next((each.position for each in snapshots if each.listed), START)
             positions[str(record.incarnation)] = resident.get(record, newest)
         return positions
 

@@ -15,7 +15,7 @@ import pytest
 
 from manylabel_clients import Client, ConnectionFailed, Model, StreamSummary
 from manylabel_clients.command.data.checkpoints import DigestedRows, FeedCheckpoint
-from manylabel_clients.http.resources.model_status import ModelStatus
+from manylabel_clients.http.responses import ModelStatus
 
 Command = Callable[..., Any]
 SCRIPT = Path(sys.executable).with_name("manylabel")

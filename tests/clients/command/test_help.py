@@ -3,7 +3,7 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +11,11 @@ import pytest
 from click.testing import CliRunner
 from tests.support.cases import for_each
 
-from manylabel_clients import Client, plots, river
+from manylabel_clients import plots, river
 from manylabel_clients.command.app import app
 from manylabel_clients.command.data import files
 from manylabel_clients.command.models.plot import KINDS
-from manylabel_clients.command.output.measures import TITLES
-from manylabel_clients.http.transport import upload
-from manylabel_core.batch.catalogue import TRAINERS
-from manylabel_core.datasets import FORMATS
-from manylabel_core.datasets.reading import EXTENSIONS
-from manylabel_core.metrics.measures import MEASURES
-from manylabel_service.online.spec.params import PARAMS
+from manylabel_clients.http.responses import EXTENSIONS, FORMATS
 
 SCRIPT = Path(sys.executable).with_name("manylabel")
 
@@ -59,36 +53,10 @@ def test_every_command_with_a_url_takes_a_key(path: tuple[str, ...]) -> None:
     assert "--api-key-file" in options or "--url" not in options
 
 
-def test_the_help_names_all_kinds_of_plots() -> None:
+def test_names_of_modules_that_the_command_does_not_load() -> None:
     assert tuple(plots.KINDS) == KINDS
-
-
-@for_each(
-    ("path", "name", "known"),
-    [
-        (("train",), "trainer", TRAINERS),
-        (("models", "create"), "algorithm", PARAMS),
-        (("datasets", "add"), "format", FORMATS),
-    ],
-    ids=["trainers", "learners", "formats"],
-)
-def test_the_help_names_all_trainers_learners_and_formats(
-    path: tuple[str, ...], name: str, known: Mapping[str, Any]
-) -> None:
-    (option,) = (parameter for parameter in ALL[path].params if parameter.name == name)
-    listed = option.help.removeprefix("Learner: ").partition(".")[0].replace(" or ", " ")
-    assert re.findall(r"\w+", listed) == list(known)
-
-
-def test_the_client_names_all_learners_and_extensions() -> None:
-    assert re.findall(r"``(\w+)``", str(Client.create_model.__doc__).partition("features :")[0]) == list(PARAMS)
-    assert upload.FORMATS == EXTENSIONS
+    assert river.files.FORMATS.keys() == {*FORMATS}
     assert {*re.findall(r"\.\w+", files.FORMATS_HELP)} == {*EXTENSIONS, ".gz"}
-    assert river.files.FORMATS.keys() == FORMATS.keys()
-
-
-def test_the_titles_of_measures_are_those_of_core() -> None:
-    assert [(name, measure.title) for name, measure in MEASURES.items()] == list(TITLES.items())
 
 
 @pytest.mark.usefixtures("programs")

@@ -1,4 +1,4 @@
-"""`manylabel log`, `rollback --at` and `models fork` against a real server."""
+"""`manylabel log`, `rollback`, `models fork`, `snapshots`, `forget` and `verify` against a real server."""
 
 import json
 from collections.abc import Callable
@@ -54,8 +54,8 @@ def test_a_log_is_replayed_with_other_parameters(manylabel: Command, client: Cli
     told = manylabel(*options, "--keep", "--json").checked()
     found = [json.loads(line) for line in told.out.splitlines()]
     assert [each["params"].get("eta") for each in found[1:]] == [0.5, 1]
-    followers = [each for each in client.models() if each.follow]
-    assert [each.follow["model"] for each in followers if each.follow] == [name, name]
+    followers = [each for each in client.models() if getattr(each, "follow", None)]
+    assert [each.follow["model"] for each in followers if getattr(each, "follow", None)] == [name, name]
     assert client.model(followers[0].name).metrics().cumulative.examples == 20
     model.delete(followers=True)
     assert name not in [each.name for each in client.models()]
@@ -79,3 +79,47 @@ def test_a_follower_is_created_and_promoted(manylabel: Command, client: Client, 
         model.delete()
     assert manylabel("models", "create", f"{other}g", "--from", "now").status == 2
     assert manylabel("models", "delete", name, "--followers", "--yes").status == 0
+
+
+def test_snapshots_are_taken_listed_and_rolled_back_to(manylabel: Command, client: Client, name: str) -> None:
+    model = client.create_model(name)
+    model.update({"a": 1.0}, ["x"])
+    position = json.loads(manylabel("snapshots", name, "--take", "--json").checked().out)["position"]
+    model.update_many([({"a": 1.0}, ["y"])] * 4)
+    listed = manylabel("snapshots", name)
+    assert (listed.status, position in listed.out) == (0, True)
+    back = manylabel("rollback", name, position, "--yes")
+    assert (back.status, back.out) == (0, f"{name} is back at {position}: 1 examples learnt\n")
+    assert model.status().updates == 1
+
+
+def test_examples_are_forgotten_and_the_receipt_is_shown(manylabel: Command, client: Client, name: str) -> None:
+    model = client.create_model(name)
+    model.update_many([({"a": 1}, ["p"]), ({"b": 1}, ["q"], None, None, "customer-1"), ({"c": 1}, ["r"])])
+    done = manylabel("forget", name, "--ref", "customer-1", "--yes").checked()
+    assert "1 example of 1 entry" in done.out
+    assert [len(entry["examples"]) for entry in model.log()] == [2]
+    assert model.status().updates == 2
+    (receipt,) = model.receipts()
+    assert receipt.id in done.out
+    position = model.log()[0]["position"]
+    shown = json.loads(manylabel("forget", name, "--position", position, "--yes", "--json").out)
+    assert (shown["status"], shown["examples"], model.status().updates) == ("done", 2, 0)
+    assert "has no such example" in manylabel("forget", name, "--ref", "nobody", "--yes").out
+
+
+def test_a_history_is_verified(manylabel: Command, client: Client, name: str) -> None:
+    model = client.create_model(name)
+    model.update({"a": 1}, ["p"])
+    done = manylabel("verify", name).checked()
+    assert f"of {name} compared: equal to the replayed history" in done.out
+    assert json.loads(manylabel("verify", name, "--json").out)["equal"]
+
+
+def test_forget_needs_either_references_or_positions(manylabel: Command, client: Client, name: str) -> None:
+    client.create_model(name)
+    assert manylabel("forget", name, "--yes").status == 2
+    assert manylabel("forget", name, "--ref", "a", "--position", "1", "--yes").status == 2
+    missing = manylabel("forget", name, "--position", "77", "--yes")
+    assert missing.status == 1
+    assert "no entry at position 77" in missing.err

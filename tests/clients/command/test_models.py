@@ -12,8 +12,7 @@ from manylabel_clients.command.models import label_next
 from manylabel_clients.command.models.label_next import LabelLoop
 from manylabel_clients.command.output.models import label_texts
 from manylabel_clients.command.output.tables import print_table
-from manylabel_clients.http.resources.labels import Learning
-from manylabel_clients.http.resources.predictions import Prediction, UnlabelledPage
+from manylabel_clients.http.responses import Learning, Prediction, UnlabelledPage
 
 Command = Callable[..., Any]
 CAT = '{"x": {"word=cat": 1}, "y": ["pets"]}'
@@ -142,7 +141,9 @@ def test_many_predictions_are_printed_as_a_line_each(manylabel: Command, tags: s
 
 def test_names_that_a_list_cannot_hold_are_json_strings() -> None:
     names = ["plain", "two words", "a, b", 'say "x"', "two\nlines", " padded", "like (0.50)", "C++"]
-    prediction = Prediction(names, {}, 0.0, probabilities={"plain": 0.5, "a, b": 0.25}, position="1")
+    prediction = Prediction(
+        labels=names, scores={}, threshold=0.0, probabilities={"plain": 0.5, "a, b": 0.25}, position="1"
+    )
     listed = ", ".join(label_texts(prediction))
     assert listed == (
         'plain (0.50), two words, "a, b" (0.25), "say \\"x\\"", "two\\nlines", " padded", "like (0.50)", C++'
@@ -160,7 +161,7 @@ def test_predict_prints_only_selected_labels(manylabel: Command, client: Client,
 
 def test_labels_with_few_examples_are_marked(manylabel: Command, client: Client, name: str) -> None:
     client.create_model(name).update({"a": 1.0}, ["x"])
-    assert client.model(name).labels().labels[0].learning == Learning(1, 5)
+    assert client.model(name).labels().labels[0].learning == Learning(seen=1, needed=5)
     assert "x (learning, 1 of 5 examples)" in manylabel("models", "labels", name).out
 
 

@@ -90,40 +90,55 @@ def test_the_test_file_has_the_kinds_of_the_training_file(manylabel: Command, tm
     assert json.loads(done.out)["measures"]["micro_f1"] == 1.0
 
 
-def test_lines_of_json_with_a_mark_of_utf8(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
-    model = client.create_model(name)
-    path = tmp_path / "rows.jsonl"
-    path.write_text('\ufeff{"x": {"a": 1}, "y": ["p"]}\n{"x": {"a": 2}, "y": {"p": false}}\n', encoding="utf-8")
-    for command in ("update", "feed"):
-        manylabel(command, name, str(path)).checked()
-    assert model.status().updates == 4
-
-
-@pytest.mark.parametrize("ending", ["txt", "json", "zip", "bz2"])
-def test_a_file_of_another_kind_is_refused(
-    manylabel: Command, client: Client, name: str, tmp_path: Path, ending: str
-) -> None:
-    client.create_model(name)
-    path = tmp_path / f"a.{ending}"
-    path.write_text("a,l\n1,p\n")
-    for command in (("feed", name), ("train",), ("datasets", "add", name)):
-        done = manylabel(*command, str(path), "--tags", "l")
-        assert done.status == 1
-        assert ".csv" in done.err
-        assert "Traceback" not in done.err
-
-
 def test_every_command_reads_the_text_fields_of_the_model(
     manylabel: Command, client: Client, name: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "books.csv"
+    """Without --text, the text fields of the model are text: 1984 is a word there."""
+    path, tags = tmp_path / "books.csv", ("--tags", "tags")
     path.write_text("title,tags\n1984,a\n2001,b\n")
-    model = client.create_model(name, text={"fields": ["title"]})
-    manylabel("update", name, str(path), "--tags", "tags").checked()
-    manylabel("feed", name, str(path), "--tags", "tags").checked()
-    assert model.status().features == 2, "the words 1984 and 2001"
-    predicted = manylabel("predict", name, str(path), "--tags", "tags", "--json").checked().out.splitlines()
+    model = client.create_model(name, text={"fields": ["title", "other"]})
+    for command in ("update", "feed"):
+        manylabel(command, name, str(path), *tags).checked()
+    with path.open("a") as file:
+        file.write("1984 2001,a;b\n")
+    resumed = manylabel("feed", name, str(path), *tags, "--resume", "--json").checked()
+    assert json.loads(resumed.out)["examples"] == 1
+    assert (model.status().updates, model.status().features) == (5, 2)
+    predicted = manylabel("predict", name, str(path), *tags, "--json").checked().out.splitlines()
     assert json.loads(predicted[0])["scores"] == model.predict({"title": "1984"}).scores
+
+
+WRONG = [
+    ((), "--labels must name the label columns of a CSV file"),
+    (("--tags", "nothing"), "column of tags 'nothing' is not among the columns"),
+    (("--tags", "tags", "--weight", "absent"), "absent"),
+    (("--tags", "tags", "--ignore", "tags"), "a column with labels cannot be ignored"),
+    (("--tags", "tags", "--labels", "1"), "cannot be combined with label columns"),
+]
+
+
+def test_a_file_or_options_that_do_not_fit_are_refused(
+    manylabel: Command, client: Client, name: str, tmp_path: Path, table: Path
+) -> None:
+    model = client.create_model(name)
+    other, lines, weights = tmp_path / "a.txt", tmp_path / "songs.ndjson", tmp_path / "weights.csv"
+    other.write_text("a,l\n1,p\n")
+    lines.write_text('{"x": {"tempo": 1}, "y": ["rock"]}\n')
+    weights.write_text("a,tags,w\n1,x,2\n2,y,0\n")
+    cases = [
+        ((*command, str(table), *wrong), words) for command in (("train",), ("feed", name)) for wrong, words in WRONG
+    ]
+    cases += [((*command, str(other)), ".csv") for command in (("train",), ("feed", name), ("datasets", "add", name))]
+    cases += [
+        (("update", name, str(table), "--labels", "tags"), "label 'tags' is"),
+        (("update", name, str(lines), "--tags", "tags"), "line 1: its labels are unknown"),
+        (("update", name, '{"x": {"tempo": 1}, "y": []}', "--tags", "tags"), "are for files that end with .csv, .tsv"),
+        (("feed", name, str(weights), "--tags", "tags", "--weight", "w"), "line 3: a weight is"),
+    ]
+    for command, words in cases:
+        done = manylabel(*command)
+        assert (done.status, words in done.err, "Traceback" in done.err) == (1, True, False), (command, done)
+    assert model.status().updates == 0
 
 
 @pytest.mark.parametrize("trained", [False, True])

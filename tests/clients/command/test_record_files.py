@@ -74,22 +74,6 @@ def test_records_in_every_command(manylabel: Command, client: Client, name: str,
     client.delete_dataset(name)
 
 
-def test_a_feed_reads_the_text_fields_of_the_model(
-    manylabel: Command, client: Client, name: str, tmp_path: Path
-) -> None:
-    """Without --text, the text fields of the model are text: 1984 is a word there."""
-    path = tmp_path / "books.csv"
-    path.write_text("title,tags\n1984,a\nalpha,b\n")
-    model = client.create_model(name, text={"fields": ["title", "other"]})
-    assert manylabel("feed", name, str(path), "--labels", "tags", "--separator", ";", "--json").status == 0
-    with path.open("a") as file:
-        file.write("alpha 1984,a;b\n")
-    again = manylabel("feed", name, str(path), "--labels", "tags", "--separator", ";", "--resume", "--json").checked()
-    assert json.loads(again.out)["examples"] == 1
-    status = model.status()
-    assert (status.updates, status.features, status.labels) == (3, 2, 2)
-
-
 def test_text_columns_must_be_text_fields_of_the_model(
     manylabel: Command, client: Client, name: str, tmp_path: Path
 ) -> None:
@@ -106,22 +90,14 @@ def test_text_columns_must_be_text_fields_of_the_model(
     assert client.model(name).status().updates == 0
 
 
-@pytest.mark.parametrize("kind", ["csv", "pairs.jsonl"])
-def test_rows_have_the_weights_of_a_column(
-    manylabel: Command, client: Client, name: str, tmp_path: Path, kind: str
-) -> None:
+def test_rows_have_the_weights_of_a_column(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
     """The weights count in feed, update and evaluate as in a request, and are stored with a dataset."""
     rows = [(x, y, (1.0, 0.5, 40.0)[i % 3]) for i, (x, y) in enumerate(ROWS[:30])]
-    path = tmp_path / f"weighted.{kind}"
-    options = ["--labels", "tags", "--separator", ";", "--weight", "price"]
-    if kind == "pairs.jsonl":
-        options = []
-        path.write_text("\n".join(json.dumps({"x": x, "y": y, "weight": weight}) for x, y, weight in rows))
-    else:
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, [*ROWS[0][0], "tags", "price"])
-            writer.writeheader()
-            writer.writerows({**x, "tags": ";".join(y), "price": weight} for x, y, weight in rows)
+    path, options = tmp_path / "weighted.csv", ["--labels", "tags", "--separator", ";", "--weight", "price"]
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*ROWS[0][0], "tags", "price"])
+        writer.writeheader()
+        writer.writerows({**x, "tags": ";".join(y), "price": weight} for x, y, weight in rows)
     posted, fed, updated = (
         client.create_model(f"{name[-40:].strip('-.')}-{n}", text=TEXT) for n in ("posted", "fed", "updated")
     )
@@ -168,16 +144,3 @@ def test_rows_have_the_references_of_a_column(
     found = [(example["x"], example.get("ref")) for entry in model.log() for example in entry["examples"]]
     assert found == 2 * [({"n": float(n)}, ref) for n, ref in enumerate(refs)]
     assert manylabel("evaluate", name, str(path), *options[:4]).status == 0
-
-
-@pytest.mark.parametrize("weight", ["0", ""])
-def test_an_invalid_weight_is_refused(
-    manylabel: Command, client: Client, name: str, tmp_path: Path, weight: str
-) -> None:
-    client.create_model(name)
-    path = tmp_path / "weights.csv"
-    path.write_text(f"a,tags,w\n1,x,2\n2,y,{weight}\n")
-    refused = manylabel("feed", name, str(path), "--tags", "tags", "--weight", "w")
-    assert refused.status == 1
-    assert "line 3: a weight is" in refused.err
-    assert manylabel("feed", name, str(path), "--tags", "tags", "--weight", "absent").status == 1

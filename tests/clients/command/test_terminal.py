@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 import pytest
+from docs._site import command_reference as reference
 
 from manylabel_clients import Client
-from manylabel_clients.command import reference
 from manylabel_clients.command.app import app
 from manylabel_clients.command.output.tables import print_facts, print_table
 from manylabel_clients.command.output.terminal import display_width
@@ -46,7 +46,7 @@ def trained(server: Any) -> str:
         stream = client.create_model("tsongs", text={"fields": ["title"]}, params={"drift": "adwin"})
         labels = ("rock", "quiet-and-sad", "amazed-or-surprised", "relaxing-calm")
         stream.update_many([({"title": f"song {n}", "loud": n % 7}, [labels[n % 4]]) for n in range(60)])
-        stream.take_snapshot("before-the-cleanup", "as it was before the labels were cleaned")
+        stream.take_snapshot()
         stream.predict({"title": "a song", "loud": 3}, keep="record")
         job = client.train("m3l", {"stream": stream.name, "last": 60}, "tsongs-m3l", holdout=0.2)
         assert job.wait().state == "succeeded"

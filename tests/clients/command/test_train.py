@@ -194,6 +194,7 @@ def test_rows_have_views_and_some_have_no_labels(trainer: str, songs: Any, comma
         (["--labels", "2"], "JSON lines have their labels in one field: specify its name"),
         (["--zero-based"], "an option does not apply to this file format"),
         (["--test", "TEST"], "does not match: the dataset has none of the labels"),
+        (["--test", "DAMAGED"], "damaged.ndjson, line 1"),
     ],
 )
 def test_a_failure_is_reported_in_one_line(
@@ -202,7 +203,9 @@ def test_a_failure_is_reported_in_one_line(
     other = tmp_path / "other.ndjson"
     other.write_text('{"x": [1, 2, 3, 4], "y": ["polka"]}\n')
     out = tmp_path / "model"
-    arguments = [str(other) if o == "TEST" else o for o in options]
+    damaged = tmp_path / "damaged.ndjson"
+    damaged.write_text("{")
+    arguments = [{"TEST": str(other), "DAMAGED": str(damaged)}.get(o, o) for o in options]
     done = command("train", str(files["ndjson"]), *arguments, "--out", str(out))
     assert (done.status, out.exists()) == (1, False)
     assert re.search(message, done.err), done.err
@@ -242,24 +245,6 @@ def test_a_wrong_value_of_an_option_is_wrong_usage(
     done = command("train", str(files["ndjson"]), *options, "--out", str(out))
     assert (done.status, out.exists()) == (2, False)
     assert re.search(message, " ".join(done.err.split())), done.err
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("a.csv", "x,l\n1,1\n1,2\n", "a.csv, line 3"),
-        ("a.arff", "@relation a\n@attribute x nonsense\n", "a.arff, line 2"),
-        ("a.txt", "", "must end in one of"),
-    ],
-)
-def test_an_unreadable_file_is_named_with_the_line(
-    name: str, text: str, message: str, command: Run, tmp_path: Path
-) -> None:
-    path = tmp_path / name
-    path.write_text(text)
-    done = command("train", str(path), *(["--labels", "1"] if name == "a.csv" else []))
-    assert done.status == 1
-    assert message in done.err
 
 
 SLOW = ("--param", "C=1e6", "--param", "kernel=rbf", "--param", "tol=1e-9")

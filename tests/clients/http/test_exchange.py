@@ -51,6 +51,13 @@ STATUS = {
     "algorithm": "falt",
     "params": {"eta": 0.5, "passes": 20},
     "scaling": "unit",
+    "missing": "mean",
+    "text": {},
+    "sources": {},
+    "groups": [],
+    "parents": {},
+    "ignored": {},
+    "alike_labels": [],
     "position": "0",
     "updates": 0,
     "labels": 0,
@@ -160,13 +167,10 @@ def test_an_error_says_whether_the_call_may_have_succeeded(troubles: Any, expect
     assert caught.value.maybe_done is expected
 
 
-def test_retry_after_is_honoured() -> None:
+def test_retry_after_is_honoured_within_the_patience() -> None:
     fake = FakeServer(problem(429, "queue_full", {"retry-after": "9"}), ok(RECEIPT))
     fake(model().update([1], ["a"]))
     assert fake.pauses == [10]
-
-
-def test_a_retry_after_beyond_the_patience_is_raised() -> None:
     with pytest.raises(Busy) as caught:
         FakeServer(problem(429, "queue_full", {"retry-after": "3600"}))(model().update([1], ["a"]))
     assert caught.value.retry_after_seconds == 3600
@@ -389,17 +393,14 @@ def test_a_batch_size_below_one_is_refused() -> None:
         FakeServer()(model().predict_many([[1]], batch_size=0))
 
 
-def test_the_id_of_a_receipt_is_quoted_in_the_path() -> None:
-    fake = FakeServer(problem(404, "not_found"))
+def test_names_and_ids_are_quoted_in_the_path() -> None:
+    fake = FakeServer(ok(STATUS), problem(404, "not_found"))
+    fake(unsent(ModelCalls, "../a b?/ü", retry=RETRY).status())
     with pytest.raises(NotFound):
         fake(model().receipt("../a b?/c"))
-    assert fake.requests[0].path == "/v1/models/m/forget/..%2Fa%20b%3F%2Fc"
-
-
-def test_names_are_quoted_in_the_path() -> None:
-    fake = FakeServer(ok(STATUS))
-    fake(unsent(ModelCalls, "../a b?/ü", retry=RETRY).status())
-    assert fake.requests[0].path == "/v1/models/..%2Fa%20b%3F%2F%C3%BC"
+    assert [request.path.removeprefix("/v1/models/") for request in fake.requests] == [
+        "..%2Fa%20b%3F%2F%C3%BC", "m/forget/..%2Fa%20b%3F%2Fc",
+    ]  # fmt: skip
 
 
 SPEC: dict[str, Any] = {"name": "m", "algorithm": "falt", "params": {"eta": 0.5}, "scaling": "unit", "labels": None}
@@ -417,54 +418,46 @@ def test_create_sends_only_the_given_fields() -> None:
     assert fake.bodies == [{"name": "m", "algorithm": "falt", "params": {"eta": 0.5}, "scaling": "unit"}]
 
 
-@pytest.mark.parametrize("before", [[], [REFUSED], [problem(503, "not_ready")]])
+LIMITS = {"labels": {"most": 9, "policy": "ignore"}}
+OTHER_LIMITS = {"features": None, "labels": {"most": 8, "policy": "ignore"}}
+TEXT = {"ngrams": 2}
+EVEN_UNSAID = TextSettings.from_json(TEXT).to_json()
+
+
+@for_each(
+    ("spec", "found", "is_same"),
+    [
+        ({}, {}, True),
+        *[({}, {name: value}, False) for name, value in (("updates", 1), ("algorithm", "salt"), ("scaling", "none"))],
+        ({}, {"params": {"eta": 0.25, "passes": 20}}, False),
+        ({}, {"params": {"passes": 20}}, False),
+        ({"limits": LIMITS}, {"limits": {"features": None, **LIMITS}}, True),
+        *[({"limits": LIMITS}, {"limits": limits}, False) for limits in (None, OTHER_LIMITS)],
+        ({"text": TEXT}, {"text": EVEN_UNSAID}, True),
+        ({"text": TEXT}, {"text": TextSettings().to_json()}, False),
+    ],
+)
+def test_a_model_made_by_an_attempt_without_response_is_no_conflict(spec: Any, found: Any, is_same: bool) -> None:
+    replies = CUT, EXISTS, ok({**STATUS, **found})
+    if is_same:
+        assert [request.method for request in create(*replies, spec={**SPEC, **spec}).requests] == [
+            "POST",
+            "POST",
+            "GET",
+        ]
+        return
+    with pytest.raises(Conflict):
+        create(*replies, spec={**SPEC, **spec})
+
+
+@for_each("before", [[], [REFUSED], [problem(503, "not_ready")]])
 def test_a_taken_name_is_a_conflict(before: Any) -> None:
     with pytest.raises(Conflict):
         create(*before, EXISTS)
 
 
-def test_a_model_created_by_an_attempt_without_response_is_no_conflict() -> None:
-    fake = create(CUT, EXISTS, ok(STATUS))
-    assert [request.method for request in fake.requests] == ["POST", "POST", "GET"]
-
-
-@for_each(
-    "other",
-    [
-        {"updates": 1},
-        {"algorithm": "salt"},
-        {"scaling": "none"},
-        {"params": {"eta": 0.25, "passes": 20}},
-        {"params": {"passes": 20}},
-    ],
-)
-def test_an_existing_model_with_other_settings_is_a_conflict(other: Any) -> None:
-    with pytest.raises(Conflict):
-        create(CUT, EXISTS, ok({**STATUS, **other}))
-
-
-LIMITED = {**SPEC, "limits": {"labels": {"most": 9, "policy": "ignore"}}}
-
-
-def test_an_existing_model_with_other_limits_is_a_conflict() -> None:
-    create(CUT, EXISTS, ok({**STATUS, "limits": {"features": None, **LIMITED["limits"]}}), spec=LIMITED)
-    for other in ({}, {"limits": None}, {"limits": {"features": None, "labels": {"most": 8, "policy": "ignore"}}}):
-        with pytest.raises(Conflict):
-            create(CUT, EXISTS, ok({**STATUS, **other}), spec=LIMITED)
-
-
-def test_an_existing_model_with_other_text_settings_is_a_conflict() -> None:
-    spec = {**SPEC, "text": {"ngrams": 2}}
-    create(CUT, EXISTS, ok({**STATUS, "text": TextSettings.from_json(spec["text"]).to_json()}), spec=spec)
-    with pytest.raises(Conflict):
-        create(CUT, EXISTS, ok({**STATUS, "text": TextSettings().to_json()}), spec=spec)
-
-
 def test_exist_ok_accepts_an_existing_model() -> None:
-    fake = create(EXISTS, exist_ok=True)
-    assert len(fake.bodies) == 1
-    with pytest.raises(Conflict):
-        create(EXISTS)
+    assert len(create(EXISTS, exist_ok=True).bodies) == 1
 
 
 @for_each(
@@ -562,7 +555,7 @@ def test_another_call_does_not_wait_longer_for_a_compilation() -> None:
 
 
 def test_models_that_are_not_loaded_are_listed_as_summaries() -> None:
-    parts = ("name", "algorithm", "params", "scaling")
+    parts = ("name", "algorithm", "params", "scaling", "missing", "text", "sources")
     stored = {**{part: STATUS[part] for part in parts}, "loaded": False}
     loaded, summary = FakeServer(ok({"models": [{**STATUS, "loaded": True}, stored]}))(
         unsent(ServerCalls, retry=RETRY).models()
@@ -588,6 +581,6 @@ def test_trained_models_have_their_own_types() -> None:
     idle = FakeServer(ok({**trained, "version": None, "metrics": None}))(model().status())
     assert isinstance(idle, TrainedStatus)
     assert idle.metrics is None
-    assert listed[1] == TrainedSummary("n", "trained")
+    assert listed[1] == TrainedSummary(name="n", algorithm="trained")
     with pytest.raises(Conflict):
         create(CUT, EXISTS, ok(trained))

@@ -36,14 +36,11 @@ def test_every_call(client: Client, name: str) -> None:
     assert (status.updates, status.labels, status.features) == (11, 2, 3)
     assert status.metrics == model.metrics()
     assert (status.metrics.cumulative.examples, status.metrics.window.examples) == (11, 5)
-    past = model.metrics_history(labels=["a"])
+    past = model.metrics_history()
     assert (past.stride, past.examples, past.updates) == (1, list(range(1, 12)), 11)
     assert (past.window.size, past.window.examples[-2:]) == (5, [5, 5])
     assert past.cumulative.micro_f1[-1] == status.metrics.cumulative.micro_f1
     assert past.window.baseline.macro_f1[-1] == status.metrics.window.baseline.macro_f1
-    assert past.labels["a"].cumulative.f1[-1] == model.labels(sort="name").labels[-1].cumulative.f1
-    with pytest.raises(NotFound):
-        model.metrics_history(labels=["none"])
     with pytest.raises(Conflict):
         model.metrics_history(version=1)
     found = model.reliability()

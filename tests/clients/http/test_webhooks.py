@@ -49,22 +49,15 @@ def _accepting() -> None:
     Receiver.bodies.clear()
 
 
-def test_the_client_creates_tests_lists_and_deletes_webhooks(url: str, receiver: str) -> None:
+def test_secrets_are_not_shown_and_errors_are_raised(url: str, receiver: str) -> None:
+    """The test of the command calls everything else."""
     with Client(url) as client:
         made = client.webhooks.create(receiver, events=["label"], models=["client-*"], secret=SECRET)
         assert (made.secret, made.events, made.models, made.state) == (SECRET, ["label"], ["client-*"], "active")
         assert SECRET not in repr(made)
         assert receiver not in repr(made)
-        assert client.webhooks.test(made.id).status == 204
-        model = client.create_model("client-a")
-        model.update({"a": 1.0}, ["x"])
-        eventually(lambda: client.webhooks.get(made.id).delivered == 1)
         (listed,) = client.webhooks.list()
-        (delivery,) = client.webhooks.get(made.id).deliveries
-        assert (listed.id, listed.deliveries) == (made.id, [])
-        assert (delivery.type, delivery.status, delivery.error, delivery.attempt) == ("label", 204, None, 1)
-        assert not isinstance(listed, NewWebhook)
-        assert client.webhooks.enable(made.id).state == "active"
+        assert (listed.id, listed.deliveries, isinstance(listed, NewWebhook)) == (made.id, [], False)
         client.webhooks.delete(made.id)
         with pytest.raises(NotFound):
             client.webhooks.get(made.id)

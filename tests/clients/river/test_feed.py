@@ -66,6 +66,8 @@ def test_start_skips_rows_and_counts_from_there() -> None:
     assert model.learnt == rows(10)[7:]
     assert (result.examples, result.next_offset) == (3, 10)
     assert feed(rows(10), model, start=10, feed_id="f").examples == 0
+    with pytest.raises(FeedInterrupted, match="start is 11, but the stream ends after 10 rows"):
+        feed(rows(10), model, start=11)
 
 
 def test_each_feed_without_an_id_gets_its_own() -> None:
@@ -140,11 +142,6 @@ def test_an_invalid_row_stops_the_feed_before_its_batch(row: Any, message: str) 
     with pytest.raises(FeedInterrupted, match=message) as stopped:
         feed([*rows(4), row, *rows(3)], model, batch_size=3)
     assert stopped.value.offset == len(model.learnt) == 3
-
-
-def test_a_start_beyond_the_end() -> None:
-    with pytest.raises(FeedInterrupted, match="start is 5, but the stream ends after 4 rows"):
-        feed(rows(4), MemoryModel(), start=5)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def options_of(form: str) -> dict[str, Any]:
     return {"labels": "tags", "ignore": ["id"], **separator}
 
 
-@pytest.mark.parametrize("form", ["csv", "csv.gz", "tsv", "tsv.gz", "jsonl", "jsonl.gz", "ndjson", "ndjson.gz"])
+@pytest.mark.parametrize("form", ["csv", "tsv.gz", "jsonl", "ndjson.gz"])
 def test_records_of_a_file_are_learnt_as_python_objects(tmp_path: Path, form: str) -> None:
     stream = open_stream(write(tmp_path, form), **options_of(form))
     rows = [row for row in ROWS if row[1] or form[0] not in "ct"]  # an empty cell is not known
@@ -75,8 +75,6 @@ def test_labels_are_columns_or_partial(tmp_path: Path) -> None:
     ("name", "text", "options", "message"),
     [
         ("a.csv", "a,b\n1\n", {"labels": 1}, "a.csv, line 2: 1 value for 2 columns"),
-        ("a.csv", "a,b\n1,0\n", {"labels": "c"}, "a.csv, line 1: label column 'c' is not among the columns"),
-        ("a.jsonl", '{"a": 1}\n', {}, "a.jsonl, line 1: an example has x and y, not 'a'"),
         ("a.jsonl", '{"x": [1], "y": []}\n{"x": [true], "y": []}\n', {}, "a.jsonl, line 2: x True is not a number"),
         ("a.jsonl", '{"x": [1], "y": []}\n{"x": 3, "y": []}\n', {}, "a.jsonl, line 2: x must be an object"),
         ("a.jsonl", '{"x": {"indices": [1], "values": []}, "y": []}', {}, "a.jsonl, line 1: x must have as many"),

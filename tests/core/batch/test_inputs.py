@@ -117,8 +117,6 @@ BAD_PARAMETERS = [
             ("rho", 0, "rho must be a finite number above 0"),
             ("rho", np.nan, "rho must be a finite number above 0"),
             ("rho", np.ones(2), "rho must be a finite number above 0"),
-            ("privileged", 0, "privileged must be one of 'all' or an integer from 1 to 1048576, not"),
-            ("privileged", "some", "privileged must be one of 'all' or an integer from 1 to 1048576, not"),
         ]
     ],
     (PrML, "gamma1", 0.0, "gamma1 must be a finite number above 0"),

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tests.support.cases import for_each
 
 from manylabel_core.batch import LSAMML
-from manylabel_core.batch.decisions.thresholds import rule_thresholds
+from manylabel_core.batch.decisions.thresholds import half_or_best_cuts
 from manylabel_core.batch.views.alternation import Prices
 from manylabel_core.batch.views.block import Block
 from manylabel_core.batch.views.start import start
@@ -170,7 +170,7 @@ def test_sparse_views_may_have_unsorted_and_duplicate_entries():
 
 @for_each(
     "parameters",
-    [{}, {"gamma": 0.0}, {"centre": False}, {"beta": 1e-6}, {"n_components": 15}],
+    [{}, {"gamma": 0.0}, {"beta": 1e-6}, {"n_components": 15}],
 )
 def test_components_beyond_the_rank_do_not_depend_on_rounding(parameters):
     rng = np.random.default_rng(0)
@@ -192,7 +192,7 @@ def test_unpredictable_labels_do_not_take_all_components():
     X = {"a": seen @ rng.normal(size=(3, 6)), "b": seen @ rng.normal(size=(3, 5))}
     blocks = [Block(view, None, np.zeros(view.shape[1]), np.linalg.norm(view) / 60**0.5) for view in X.values()]
     labels = Block(sp.csr_array(unseen), None, np.zeros(2), 1.0)
-    model = start(blocks, labels, Prices(2.0, 1e6, 0.01, 0.5, 1.0), 2, np.random.RandomState(0))
+    model = start(blocks, labels, Prices(2.0, 1e6, 0.01, 0.5), 2, np.random.RandomState(0))
     for view, B in zip(X.values(), model.bases, strict=True):
         rank = np.linalg.matrix_rank(np.vstack([view, B.T]))
         assert rank == 3  # bases are of the rows of the views
@@ -205,7 +205,7 @@ def test_the_objective_is_as_documented(lacking):
     n, labelled, rng = 80, np.arange(80) < 50, np.random.default_rng(1)
     there = {"sound": rng.random(n) >= lacking, "text": np.ones(n, bool), "image": rng.random(n) >= lacking}
     missing = {name: ~mask for name, mask in there.items()}
-    model = fit(X, Y, labelled, missing, n_components=4, beta=0.7, refit=False)
+    model = fit(X, Y, labelled, missing, n_components=4, beta=0.7, warm_start=True)
     means = np.split(model.view_means_, np.cumsum(model.view_widths_)[:-1])
     shares = np.array([mask.mean() for mask in there.values()])
     f = (model.view_weights_ * shares.sum()) ** 2.0
@@ -216,7 +216,7 @@ def test_the_objective_is_as_documented(lacking):
         (factor, mask, (X[name] - mean) / scale, model.bases_[name])
         for factor, (name, mask), mean, scale in zip(f, there.items(), means, model.view_scales_, strict=True)
     ]
-    W, P = model.coef_, np.empty((n, 4))
+    W, P = model.joint_coef_, np.empty((n, 4))
     for i in range(n):
         has = [(c, x[i], B) for c, mask, x, B in terms if mask[i]] + [(weight, centred[i], W)] * int(labelled[i])
         P[i] = np.linalg.solve(0.5 * np.eye(4) + sum(c * B.T @ B for c, _, B in has), sum(c * x @ B for c, x, B in has))
@@ -249,37 +249,21 @@ def test_scales_of_views_do_not_matter():
     np.testing.assert_allclose(again.decision_function(other), model.decision_function(X), rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("rule", ["f1", "prevalence", "half"])
-def test_thresholds_follow_the_rule_by_the_scores_of_labelled_rows(rule):
+def test_thresholds_follow_the_scores_of_labelled_rows():
     X, Y, _ = planted(noise=3.0)
     labelled = np.arange(200) < 120
-    model = LSAMML(n_components=3, threshold=rule, optimise="none", scaling="none").fit(X, Y, labelled)
-    expected = rule_thresholds(model.label_scores(rows(X, labelled)), Y[labelled], rule)
+    model = LSAMML(n_components=3, optimise="none", scaling="none").fit(X, Y, labelled)
+    expected = half_or_best_cuts(model.label_scores(rows(X, labelled)), Y[labelled])
     np.testing.assert_allclose(model.threshold_, expected)
 
 
-@for_each(
-    ("rule", "expected"),
-    [("f1", [0.55, 0.15]), ("prevalence", [0.65, 0.15]), ("half", [0.5, 0.5])],
-)
-def test_a_threshold_is_midway_between_scores(rule, expected):
+def test_a_threshold_is_midway_between_scores():
     scores = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2])
     Y = np.array([[1, 1, 0, 1, 0, 0, 0, 0]]).T
     scores = np.column_stack([scores, np.where(scores > 0.15, 0.2, 0.1)])
     scores[-1, 1] = 0.1
     both = np.column_stack([Y, [1, 1, 1, 1, 1, 1, 1, 0]])
-    np.testing.assert_allclose(rule_thresholds(scores, both, rule), expected)
-
-
-def test_without_a_refit_the_weights_are_those_of_the_alternation():
-    X, Y, _ = planted(noise=3.0)
-    labelled = np.arange(200) < 120
-    model = LSAMML(scaling="none", n_components=3, warm_start=True, optimise="none").fit(X, Y, labelled)
-    plain = LSAMML(scaling="none", n_components=3, refit=False, optimise="none").fit(X, Y, labelled)
-    np.testing.assert_array_equal(plain.coef_, model.joint_coef_)
-    np.testing.assert_allclose(plain.intercept_, Y[labelled].mean(axis=0))
-    assert np.abs(plain.coef_ - model.coef_).max() > 1e-3
-    assert not hasattr(plain, "label_penalty_")
+    np.testing.assert_allclose(half_or_best_cuts(scores, both), [0.55, 0.15])
 
 
 RESUMED = {"optimise": "none", "n_components": 4, "tol": 1e-5, "max_iter": 1000, "warm_start": True}

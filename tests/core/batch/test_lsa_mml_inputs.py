@@ -91,11 +91,9 @@ BAD_PARAMETERS = [
     ("n_components", 0, "n_components must be an integer from 1 to"),
     ("n_components", 8, "n_components must be at most 7, not 8: the views have 7 features together"),
     ("r", 1, "r must be"),
-    *[(name, 0, f"{name} must be a finite number above 0") for name in ("beta", "ridge", "label_ridge")],
+    *[(name, 0, f"{name} must be a finite number above 0") for name in ("beta", "ridge")],
     ("gamma", -1e-9, "gamma must be a finite number of at least 0"),
-    *[(name, "no", f"{name} must be True or False") for name in ("centre", "refit", "warm_start")],
-    ("view_weights", "best", "view_weights must be one of 'labels', 'equal', not 'best'"),
-    ("threshold", "best", "threshold must be one of 'f1', 'prevalence', 'half', not 'best'"),
+    ("warm_start", "no", "warm_start must be True or False"),
     *[("tol", value, "tol must be") for value in (0.0, 1.0)],
     ("max_iter", 0, "max_iter must be an integer from 1 to"),
     ("n_threads", 0, "n_threads must be an integer from 1 to"),
@@ -125,8 +123,8 @@ def test_the_limit_of_components():
 
 def test_a_ridge_too_small_for_a_unique_solution_is_named():
     missing = {"a": HALF}
-    with pytest.raises(ValueError, match="ridge and label_ridge must be larger: without them a solution is not unique"):
-        LSAMML(n_components=7, ridge=1e-300, label_ridge=1e-300, scaling="none").fit(X, Y, ~HALF, missing)
+    with pytest.raises(ValueError, match="ridge must be larger: without it a solution is not unique"):
+        LSAMML(n_components=7, ridge=1e-300, scaling="none").fit(X, Y, ~HALF, missing)
 
 
 BAD_AT_PREDICT = {

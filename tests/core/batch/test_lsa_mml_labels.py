@@ -132,7 +132,7 @@ def test_the_gauge_makes_a_refit_independent_of_the_basis_of_the_representation(
 def test_weights_of_labels_are_refitted_to_the_representation(n_labelled):
     X, Y = views()
     labelled = np.arange(240) < n_labelled
-    model = LSAMML(n_components=20, r=3.0, view_weights="equal", optimise="none", scaling="none").fit(X, Y, labelled)
+    model = LSAMML(n_components=20, r=3.0, optimise="none", scaling="none").fit(X, Y, labelled)
     P = model.transform({name: view[labelled] for name, view in X.items()})
     factors = (3 * model.view_weights_) ** 3.0
     root = gauge([*model.bases_.values()], factors)
@@ -163,16 +163,12 @@ def test_factors_of_views_do_not_depend_on_r(r):
     np.testing.assert_allclose(found / found[0], expected / expected[0])
 
 
-def test_views_have_equal_weights_on_request_or_with_few_labels():
+def test_views_have_equal_weights_with_few_labels():
     X, Y = views()
     few = np.arange(240) < 49
-    for model in (
-        LSAMML(scaling="none", view_weights="equal", optimise="none").fit(X, Y),
-        LSAMML(scaling="none", view_weights="labels", optimise="none").fit(X, Y, few),
-    ):
-        np.testing.assert_allclose(model.view_weights_, 1 / 3)
+    np.testing.assert_allclose(LSAMML(scaling="none", optimise="none").fit(X, Y, few).view_weights_, 1 / 3)
     missing = {"loud": np.arange(240) % 2 == 0}
-    model = LSAMML(scaling="none", view_weights="equal", optimise="none").fit(X, Y, None, missing)
+    model = LSAMML(scaling="none", optimise="none").fit(X, Y, few, missing)
     np.testing.assert_allclose(model.view_weights_, 1 / 2.5)
 
 

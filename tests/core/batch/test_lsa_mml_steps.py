@@ -17,7 +17,7 @@ from manylabel_core.batch.views.start import start
 cp = lazy("cvxpy")
 
 N, WIDTHS, L, K = 14, (5, 4, 3), 2, 2
-PRICES = Prices(r=1.7, beta=0.8, gamma=0.02, ridge=0.1, label_ridge=0.5)
+PRICES = Prices(r=1.7, beta=0.8, gamma=0.02, ridge=0.1)
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Case:
         alpha = self.model.alpha if alpha is None else alpha
         prices = self.run.prices
         present = [~np.isnan(X[:, 0]) for X in self.views]
-        total = prices.ridge * (P**2).sum() + prices.beta * prices.label_ridge * (W**2).sum()
+        total = prices.ridge * (P**2).sum() + prices.beta * (W**2).sum()
         scale = sum(rows.mean() for rows in present)
         for X, B, rows, weight in zip(self.views, bases, present, alpha, strict=True):
             error = sum(((X[i] - B @ P[i]) ** 2).sum() + 1.0 for i in np.flatnonzero(rows))

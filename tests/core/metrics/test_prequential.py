@@ -323,7 +323,7 @@ def test_memory_is_bounded_by_the_window() -> None:
     held = []
     for _ in range(20):
         prequential.update(scores, as_targets(Y), np.full(n, n_labels))
-        names = "covered", "points", "point_columns", "point_counts", "bins"
+        names = "covered", "points", "bins"
         past = [prequential.state()[name].nbytes for name in names]
         held.append(prequential.nbytes - sum(past))
     assert held[1:] == held[:1] * 19

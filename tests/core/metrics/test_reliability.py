@@ -235,7 +235,7 @@ def test_bins_of_labels_are_those_of_each_label_alone(stream: Stream) -> None:
     width = stream.scores.shape[1] - 1
     found = [prequential.reliability(label) for label in range(width)]
     for label, each in enumerate(found):
-        alone, times = Prequential(), 0  # a label is counted once it has been relevant in two examples
+        alone, relevant = Prequential(), 0.0
         for i in range(len(stream.scores)):
             row = stream.part(i, i + 1)
             listed = row.targets.indices == label
@@ -243,8 +243,8 @@ def test_bins_of_labels_are_those_of_each_label_alone(stream: Stream) -> None:
             if not known:
                 continue
             true = listed.any() and bool(row.targets.signs[listed][0] > 0)
-            times += true
-            if times - true < 2:
+            if relevant < 10:
+                relevant += true * row.targets.weights[0]
                 continue
             alone.update(
                 np.column_stack([row.scores[:, 0], row.scores[:, 1 + label]]),
@@ -262,3 +262,20 @@ def test_without_probabilities_labels_have_no_bins() -> None:
     prequential.update(np.zeros((1, 4)), as_targets([[1, 0, 1]]), np.array([3]))
     assert prequential.state()["label_bins"].size == 0
     assert prequential.reliability(2).number.sum() == 0.0
+
+
+def test_a_label_that_was_seen_once_takes_little_memory() -> None:
+    """All that a model stores of a label, besides a weight for each feature: metrics, calibration, and its experts."""
+    n, n_features = 4_000, 4
+    learner, prequential, sizes = FALT(), Prequential(), []
+    X = np.random.default_rng(0).normal(size=(n, n_features))
+    for first in range(0, n, 200):
+        columns, ones = first + np.arange(200), np.ones(200)
+        known = columns.astype(np.int32), ones.astype(np.int8), ones.astype(bool)
+        listed = Targets(np.arange(201), *known, 1 + columns, ones)
+        learner.pipeline.grow(n_features, first + 200)
+        learnt = learner.pipeline.learn(as_rows(X[columns], learner.dtype)[0], listed, probabilities=True)
+        prequential.update(learnt.scores, listed, columns, learnt.probabilities)
+        sizes.append(prequential.nbytes + learner.pipeline.nbytes)
+    weights = 2 * np.dtype(learner.dtype).itemsize * (1 + n_features)
+    assert (sizes[-1] - sizes[n // 400]) / (n // 2 - 200) - weights < 400, "without the window and the history"

@@ -33,7 +33,7 @@ from manylabel_service.errors import (
     StorageUnavailable,
 )
 from manylabel_service.storage import Store, pieces_of
-from manylabel_service.storage.publishing import ORPHANED_SECONDS
+from manylabel_service.storage.blob_collection import ORPHANED_SECONDS
 
 SONGS = b"1,2 1:0.5 3:2\n2 2:1\n3 1:1\n"
 Catalogue = Callable[..., DatasetStore]

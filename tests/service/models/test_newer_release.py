@@ -11,10 +11,10 @@ from tests.support.waiting import eventually_async
 
 from manylabel_core.state import State
 from manylabel_service.errors import ReleaseTooOld
-from manylabel_service.online.spec.release import FORMAT_VERSIONS, HIGHEST, REPLAY_VERSIONS
-from manylabel_service.online.spec.trained import TrainedSpec, read_spec, stored_spec
+from manylabel_service.online.spec.trained import read_spec
+from manylabel_service.release import FORMAT
 
-NEWER = FORMAT_VERSIONS[-1] + 1
+NEWER = FORMAT + 1
 
 
 async def test_an_entry_of_a_newer_format_stops_its_model_alone(lone_fleet: Any) -> None:
@@ -25,7 +25,7 @@ async def test_an_entry_of_a_newer_format_stops_its_model_alone(lone_fleet: Any)
     await replica.update([lone_fleet.example(0)])
     log = lone_fleet.store(registry).logs
     await log.append(replica.record, [msgpack.packb([NEWER, "whatever"])], replica.position)
-    with pytest.raises(ReleaseTooOld, match=f"format version {NEWER}; .*run the newer release"):
+    with pytest.raises(ReleaseTooOld, match=f"format {NEWER}; .*run the newer release"):
         await replica.update([lone_fleet.example(1)])
     for use in (replica.update([lone_fleet.example(1)]), replica.predict([lone_fleet.example(1).x])):
         with pytest.raises(ReleaseTooOld):
@@ -63,20 +63,6 @@ async def test_a_snapshot_of_a_newer_format_is_not_damaged(lone_fleet: Any) -> N
     assert (await again.get("m")).incompatible == "release_too_old"
 
 
-async def test_a_model_of_a_newer_replay_version_is_not_damaged(lone_fleet: Any) -> None:
-    registry = await lone_fleet.start()
-    store = lone_fleet.store(registry)
-    await store.models.create("newer", stored_spec(lone_fleet.spec("newer"), REPLAY_VERSIONS[-1] + 1))
-    await registry.create(lone_fleet.spec("m"))
-    with pytest.raises(ReleaseTooOld, match=f"replay version {REPLAY_VERSIONS[-1] + 1}"):
-        await registry.get("newer")
-    listed, damaged = await registry.list()
-    assert [status["name"] for status in listed] == ["m"]
-    assert damaged == registry.failed == [], "it is not damaged: nobody must delete it"
-    await lone_fleet.stop(registry)
-    assert (await (await lone_fleet.start()).get("m")).serving
-
-
 NEWER_SPECS: dict[str, dict[str, Any]] = {
     "algorithm": {"algorithm": "newer"},
     "parameter": {"params": {"newer": 1}},
@@ -104,25 +90,11 @@ async def test_a_spec_of_a_newer_release_is_not_damaged(lone_fleet: Any) -> None
     listed, damaged = await registry.list()
     assert ([status["name"] for status in listed], damaged) == (["m"], [])
     assert registry.failed == []
+    await lone_fleet.stop(registry)
+    assert (await (await lone_fleet.start()).get("m")).serving
 
 
 @for_each("spec", [b"", b"[]", b"{}", b"null", b'{"name": "m"}', b'{"algorithm": "falt"}', b"\xff"])
 def test_a_damaged_spec_is_not_of_a_newer_release(spec: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):  # of JSON, of its encoding, or of pydantic
         read_spec(spec)
-
-
-def test_a_stored_spec_names_a_replay_version_after_the_first() -> None:
-    spec = TrainedSpec(name="t")
-    assert stored_spec(spec, 1) == spec.to_bytes()
-    assert read_spec(stored_spec(spec, 1)) == spec
-    for fold in (0, "1", None):
-        with pytest.raises(ValueError, match="replay version"):
-            read_spec(stored_spec(spec, fold))  # type: ignore[arg-type]
-
-
-async def test_a_model_is_created_with_the_replay_version_in_use(lone_fleet: Any) -> None:
-    registry = await lone_fleet.start()
-    assert registry.in_use.versions == HIGHEST
-    replica = await registry.create(lone_fleet.spec())
-    assert replica.record.spec == stored_spec(lone_fleet.spec(), HIGHEST.replay_version)

@@ -30,6 +30,30 @@ async def models(fleet: Any, number: int, n_updates: int = 3) -> dict[str, bytes
 
 
 class TestFirstUse:
+    async def test_a_model_in_use_is_not_evicted(self, lone_fleet: Any) -> None:
+        registry = await lone_fleet.start(evict_idle_seconds=1e-6)
+        await registry.create(lone_fleet.spec())
+        async with registry.use("m") as model, registry.use("m") as same:
+            await registry._eviction.sweep()
+            assert registry.resident() == [model] == [same]
+        await registry._eviction.sweep()
+        assert registry.resident() == []
+
+    async def test_a_user_of_a_model_that_is_gone_learns_whether_the_name_is(self, fleet: Any) -> None:
+        one, other = await fleet.start_several(2)
+
+        async def use(names: list[str]) -> None:
+            async with one.use("m") as model:
+                await other.delete("m")
+                for name in names:
+                    await other.create(fleet.spec(name))
+                await model.update([fleet.example(0)])
+
+        for error, names in ((ModelNotFound, []), (NotReady, ["m"])):
+            await other.create(fleet.spec())
+            with pytest.raises(error, match=r"no model|was replaced meanwhile; retry in 1 s"):
+                await use(names)
+
     async def test_fifty_callers_share_one_load(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         states = await models(fleet, 1)
         registry = await fleet.start(preload=False)
@@ -181,11 +205,11 @@ class TestEviction:
 
         async def client(number: int) -> None:
             for i in range(60):
-                replica = await registry.get(names[(number + i) % 6])
-                seen.add(replica)
-                await asyncio.sleep(0)
-                await registry.ask(replica, lambda model, i=i: model.update([fleet.example(i)]))
-                await registry.ask(replica, lambda model, i=i: model.predict([fleet.example(i).x]))
+                async with registry.use(names[(number + i) % 6]) as replica:
+                    seen.add(replica)
+                    await asyncio.sleep(0)
+                    await replica.update([fleet.example(i)])
+                    await replica.predict([fleet.example(i).x])
 
         async def sweep() -> None:
             while True:
@@ -208,10 +232,10 @@ class TestEviction:
         await replica.update([lone_fleet.example(0)])
         model, may_go_on, begun = replica.model, threading.Event(), threading.Event()
 
-        def slow(form: int) -> memoryview:
+        def slow() -> memoryview:
             begun.set()
             assert may_go_on.wait(DEADLINE_SECONDS)
-            return OnlineModel.to_buffer(model, form)
+            return OnlineModel.to_buffer(model)
 
         monkeypatch.setattr(model, "to_buffer", slow)
         sweeping = asyncio.create_task(registry._eviction.sweep())

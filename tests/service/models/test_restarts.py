@@ -86,8 +86,8 @@ async def test_acknowledged_updates_survive_errors(any_fleet: Any, faults: Fault
         nonlocal acknowledged
         while True:
             try:
-                model = await registry.get("m")
-                await registry.ask(model, lambda replica: replica.update([any_fleet.example(i)]))
+                async with registry.use("m") as model:
+                    await model.update([any_fleet.example(i)])
             except NotReady as error:
                 waits.append(error.retry_after)
                 await asyncio.sleep(LEAST / 4)  # as a client that retries

@@ -87,7 +87,7 @@ class TestStoreGone:
         load, failures = replica.snapshot_reader.load, list[str]()
 
         async def failing(position: str) -> Any:
-            if replica._applier.busy and not failures:
+            if replica.busy and not failures:
                 failures.append(position)
                 raise StorageUnavailable("the network is down", heals=True)
             return await load(position)

@@ -20,7 +20,6 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.kernels import GATE, NotCompiled
 from manylabel_service.online.following import begin_follower
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.spec.tiers import tiers_of_arrays
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.controls import Regroup, SetPromise
@@ -48,7 +47,7 @@ async def test_entries_of_others_wait_for_their_functions(lone_fleet: Fleet, tie
     start = waiting.position
     with closed(tier):
         store = lone_fleet.store(registry)
-        (entry,) = await store.logs.append(waiting.record, [encode(change, FORMAT_VERSIONS[-1])], start)
+        (entry,) = await store.logs.append(waiting.record, [encode(change)], start)
         waiting.poll()
         await eventually_async(lambda: waiting.busy and GATE.waits)
         await other.update([Example(named(a=1), Labels.all_of(["c"]))])
@@ -68,7 +67,7 @@ async def test_a_server_stops_although_a_model_waits(lone_fleet: Fleet) -> None:
     assert isinstance(waiting, Replica)
     with closed("promise"):
         store = lone_fleet.store(registry)
-        payload = encode(CHANGES["promise"], FORMAT_VERSIONS[-1])
+        payload = encode(CHANGES["promise"])
         await store.logs.append(waiting.record, [payload], waiting.position)
         waiting.poll()
         await eventually_async(lambda: waiting.busy and GATE.waits)
@@ -83,7 +82,7 @@ async def test_an_update_that_is_stored_when_the_server_stops_is_not_answered_as
     replica = await registry.create(Fleet.spec("m"))
     assert isinstance(replica, Replica)
     with closed("promise"):
-        payload = encode(CHANGES["promise"], FORMAT_VERSIONS[-1])
+        payload = encode(CHANGES["promise"])
         logs = lone_fleet.store(registry).logs
         await logs.append(replica.record, [payload], replica.position)
         update = asyncio.create_task(replica.update([Example(named(a=1), Labels.all_of(["c"]))]))

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from manylabel_service.errors import (
     ModelFailed,
     ModelIsOnline,
     NotPromotable,
+    NotReady,
     PredictionLabelled,
 )
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -33,7 +35,7 @@ from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.successor.promotion import PromotionWriter
 from manylabel_service.online.successor.rewriter import Selection
-from manylabel_service.storage import START, ManualSnapshot
+from manylabel_service.storage import START
 
 __all__ = ["small_segments"]
 
@@ -159,8 +161,10 @@ async def test_no_acknowledged_update_is_lost_or_learnt_twice(fleet: Any) -> Non
         nonlocal sent
         while not stop.is_set():
             made = example(rng)
-            await registry.ask(await registry.get("m"), lambda model, made=made: model.update([made]))
-            sent += 1
+            with suppress(NotReady):  # the model was replaced meanwhile
+                async with registry.use("m") as model:
+                    await model.update([made])
+                sent += 1
             await asyncio.sleep(0.01)  # the log grows more slowly than the promotion copies it
 
     tasks = [asyncio.create_task(load(each)) for each in (registry, other) for _ in range(2)]
@@ -221,7 +225,7 @@ async def test_the_history_begins_where_the_promoted_follower_began(lone_fleet: 
         await leader.update([example(rng)])
         if rng.random() < 0.2:
             await leader.take_snapshot()
-    await leader.keep_snapshot(ManualSnapshot("early", None))
+    await leader.take_snapshot()
     begin = leader.position
     await follow(registry, leader, from_start=False, algorithm="salt")
     for _ in range(30):
@@ -240,7 +244,6 @@ async def test_the_history_begins_where_the_promoted_follower_began(lone_fleet: 
     with pytest.raises(BeforeHistory):
         await new.state_at(START)
     assert (await new.verify()).equal
-    assert [each.kept.name for each in await old.snapshot_reader.list() if each.kept] == ["early"]
     # Promoted again, the first leader also has what it had learnt before this history.
     back, _ = await promoted(registry)
     assert state(back.model) == expected[1]
@@ -361,7 +364,7 @@ async def test_a_request_with_a_key_promotes_once(lone_fleet: Any) -> None:
 
 
 @pytest.mark.usefixtures("quick_expiry")
-@each_step("stage", "build", "copy_predictions", "carry", "finish", "replace", "purge", on_both=("replace",))
+@each_step("stage", "build", "copy_predictions", "finish", "replace", "purge", on_both=("replace",))
 async def test_a_kill_at_any_step_leaves_the_old_or_the_new_models(any_fleet: Any, step: str) -> None:
     """The process is killed just after a step, and the next process ends the request."""
     rng = random.Random(step)

@@ -226,7 +226,7 @@ class TestExplanations:
             await learn(replica, 5)
             snapshot = await replica.take_snapshot()
             await learn(replica, 3)
-            lock, replayer = replica._applier.learning, replica._applier._replayer
+            lock, replayer = replica.learning, replica._replayer
             explained, load = list[asyncio.Task[Any]](), replayer._target
 
             async def loaded(position: str) -> OnlineModel:
@@ -249,7 +249,7 @@ class TestExplanations:
         async with hosting() as registry:
             replica = await registry.create(spec())
             await learn(replica, 5)
-            lock = replica._applier.learning
+            lock = replica.learning
             explained = asyncio.create_task(explain(replica))
             await eventually_async(lock.locked)
             explained.cancel()
@@ -429,7 +429,7 @@ class TestSnapshots:
         async with hosting(snapshot_every_updates=1) as registry:
             replica, other = await registry.create(spec()), await registry.create(spec("other"))
 
-            def no_memory(form: int) -> bytes:
+            def no_memory() -> bytes:
                 raise MemoryError
 
             monkeypatch.setattr(replica.model, "to_buffer", no_memory)

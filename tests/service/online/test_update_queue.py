@@ -12,7 +12,7 @@ from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.dry_run import Checked, SizeDelta
 from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.updates import update_queue
-from manylabel_service.online.updates.update_queue import TIMED_EXAMPLES, UpdateQueue
+from manylabel_service.online.updates.update_queue import TIMED_EXAMPLES, Pending, UpdateQueue
 from manylabel_service.work_rate import SLOWER
 
 
@@ -28,7 +28,7 @@ class Queue:
         """Queue an update of some examples with a timeout; raise QueueFull if it would wait longer."""
         update = Update((), None, False, None, None, False)
         checked = Checked(layout=None, growth=SizeDelta(examples=n_examples), known=None, settled=True)
-        task = asyncio.create_task(self.queue.put(update, payload, checked, self.now + seconds))
+        task = asyncio.create_task(self.queue.put(Pending(update, payload, checked, deadline=self.now + seconds)))
         await asyncio.sleep(0)
         if task.done():
             task.result()

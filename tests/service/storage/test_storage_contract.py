@@ -18,8 +18,6 @@ from manylabel_service.errors import (
     ModelGone,
     ModelNotFound,
     PredictionsFull,
-    SnapshotExists,
-    SnapshotsFull,
     StorageUnavailable,
 )
 from manylabel_service.storage import (
@@ -27,7 +25,6 @@ from manylabel_service.storage import (
     START,
     Entry,
     LogExtent,
-    ManualSnapshot,
     ModelMeta,
     Store,
     position_key,
@@ -72,11 +69,9 @@ CALLS: dict[str, Callable[[Store, ModelMeta], Awaitable[object]]] = {
     "snapshots": lambda store, record: store.snapshots.all(record),
     "get_snapshot": lambda store, record: store.snapshots.get(record, "1"),
     "read_snapshot": lambda store, record: anext(store.snapshots.read(record, "1")),
-    "delete_snapshot": lambda store, record: store.snapshots.delete(record, "1"),
-    "pin_snapshot": lambda store, record: store.snapshots.pin(record, "1", True),
-    "unpin_snapshot": lambda store, record: store.snapshots.pin(record, "1", False),
-    "keep_snapshot": lambda store, record: store.snapshots.keep(record, "1", ManualSnapshot("n", None), 1),
-    "let_snapshot_go": lambda store, record: store.snapshots.let_go(record, "1"),
+    "delete_snapshot": lambda store, record: store.snapshots.retain(record, "1", drop="recent"),
+    "pin_snapshot": lambda store, record: store.snapshots.retain(record, "1", add="pin"),
+    "unpin_snapshot": lambda store, record: store.snapshots.retain(record, "1", drop="pin"),
     "put_predictions": lambda store, record: store.predictions.put(record, {"p": b"x"}, 60.0, 10),
     "put no predictions": lambda store, record: store.predictions.put(record, {}, 60.0, 10),
     "get_predictions": lambda store, record: store.predictions.get(record, ["p"]),
@@ -360,7 +355,7 @@ async def test_a_missing_snapshot_is_none(store: Store) -> None:
     for position in (START, "1", "99999"):
         assert await store.snapshots.get(record, position) is None
         assert [piece async for piece in store.snapshots.read(record, position)] == []
-    for call in (store.snapshots.get, store.snapshots.delete):
+    for call in (store.snapshots.get, store.snapshots.retain):
         with pytest.raises(ValueError, match="position"):
             await call(record, "../../etc")
     with pytest.raises(ValueError, match="position"):
@@ -378,7 +373,7 @@ async def test_large_snapshots_of_several_models_are_stored_concurrently(store: 
     assert (len(pieces), b"".join(pieces)) == (2, data[1])
     reading = store.snapshots.read(records[1], START)
     assert data[1].startswith(await anext(reading))
-    await store.snapshots.delete(records[1], START)
+    await store.snapshots.retain(records[1], START, drop="recent")
     assert [piece async for piece in reading] == [], "it is there no longer"
     found = await store.snapshots.get(records[0], START)
     assert found is not None
@@ -394,14 +389,17 @@ async def test_a_replaced_or_deleted_snapshot_leaves_no_blob(store: Store, under
     assert once > before
     await store.snapshots.put(record, START, b"two")
     assert under_test.n_blobs() == once
-    await store.snapshots.delete(record, START)
+    await store.snapshots.retain(record, START, drop="recent")
     assert under_test.n_blobs() == before
 
 
 async def test_a_snapshot_that_is_stored_and_deleted_concurrently_is_whole_or_absent(store: Store) -> None:
     record = await store.models.create("m", b"")
     for turn in range(20):
-        calls = [store.snapshots.put(record, START, bytes([turn])), store.snapshots.delete(record, START)]
+        calls = [
+            store.snapshots.put(record, START, bytes([turn])),
+            store.snapshots.retain(record, START, drop="recent"),
+        ]
         await asyncio.gather(*(calls if turn % 2 else calls[::-1]))
         listed = bool(await store.snapshots.all(record))
         assert await store.snapshots.get(record, START) == (bytes([turn]) if listed else None)
@@ -457,16 +455,35 @@ async def test_only_one_of_concurrent_creations_succeeds(stores: list[Store]) ->
 
 async def test_a_replaced_snapshot_stays_pinned(store: Store) -> None:
     record = await store.models.create("m", b"")
-    assert not await store.snapshots.pin(record, START, True)
+    assert not await store.snapshots.retain(record, START, add="pin")
     await store.snapshots.put(record, START, b"one")
-    assert await store.snapshots.pin(record, START, True)
+    assert await store.snapshots.retain(record, START, add="pin")
     await store.snapshots.put(record, START, b"replaced")
-    await store.snapshots.delete(record, START)
+    await store.snapshots.retain(record, START, drop="recent")
     assert [(s.position, s.pinned) for s in await store.snapshots.all(record)] == [(START, True)]
     assert await store.snapshots.get(record, START) == b"replaced"
-    assert await store.snapshots.pin(record, START, False)
-    await store.snapshots.delete(record, START)
+    assert await store.snapshots.retain(record, START, drop="pin")
     assert await store.snapshots.all(record) == []
+
+
+async def test_a_snapshot_stays_while_there_is_a_reason(store: Store) -> None:
+    record = await store.models.create("m", b"")
+    positions = [entry.position for entry in await append(store, record, b"1", b"2")]
+    await store.snapshots.put(record, positions[0], b"one", LogExtent(7, 70), reasons=("history",))
+    await store.snapshots.put(record, positions[1], b"two", LogExtent(8, 80))
+    assert await store.snapshots.total_bytes() == 3, "a state of a history counts elsewhere"
+    assert await store.snapshots.retain(record, *positions, add="history")
+    assert await store.snapshots.retain(record, positions[1], drop="recent")
+    assert not await store.snapshots.retain(record, positions[1], "77", add="pin")
+    assert [(s.position, s.reasons, s.extent) for s in await store.snapshots.all(record)] == [
+        (positions[1], ("history", "pin"), (8, 80)),
+        (positions[0], ("history",), (7, 70)),
+    ]
+    assert await store.snapshots.retain(record, *positions, drop="history")
+    assert [s.reasons for s in await store.snapshots.all(record)] == [("pin",)]
+    assert await store.snapshots.get(record, positions[0]) is None
+    keys = await store.blobs.keys(f"snapshots/{record.incarnation}/")
+    assert [key.split("/")[2] for key in keys] == [positions[1]]
 
 
 async def test_a_position_beyond_the_log_is_reported_as_lost(store: Store) -> None:
@@ -644,58 +661,6 @@ async def test_a_closed_store_refuses_every_call(new_store: NewStore) -> None:
     ):
         with pytest.raises(StorageUnavailable, match="not open"):
             await refused
-
-
-async def test_a_manual_snapshot_is_not_deleted_until_it_is_released(new_store: NewStore) -> None:
-    store = new_store()
-    await store.open()
-    record = await store.models.create("m", b"")
-    one, two, three = (entry.position for entry in await append(store, record, b"1", b"2", b"3"))
-    assert not await store.snapshots.keep(record, one, ManualSnapshot("first", None), 2)
-    for position in (one, two, three):
-        await store.snapshots.put(record, position, b"data", LogExtent(7, 70))
-    assert await store.snapshots.keep(record, one, ManualSnapshot("first", None), 2)
-    assert await store.snapshots.keep(record, one, ManualSnapshot(None, 'a note: "quoted", \u00e9'), 2)
-    with pytest.raises(SnapshotExists, match="'first' at position"):
-        await store.snapshots.keep(record, one, ManualSnapshot("other", None), 2)
-    with pytest.raises(SnapshotExists, match="'first' at position"):
-        await store.snapshots.keep(record, two, ManualSnapshot("first", None), 2)
-    assert await store.snapshots.keep(record, two, ManualSnapshot(None, None), 2)
-    with pytest.raises(SnapshotsFull, match="has 2 manual snapshots"):
-        await store.snapshots.keep(record, three, ManualSnapshot(None, None), 2)
-    assert await store.snapshots.keep(record, two, ManualSnapshot("second", None), 2), "it is one of the two"
-    await store.snapshots.put(record, one, b"again")
-    await store.close()
-
-    store = new_store()
-    await store.open()
-    for position in (one, two, three):
-        await store.snapshots.delete(record, position)
-    assert [(s.position, s.kept, s.extent) for s in await store.snapshots.all(record)] == [
-        (two, ManualSnapshot("second", None), (7, 70)),
-        (one, ManualSnapshot("first", 'a note: "quoted", \u00e9'), (0, 0)),
-    ]
-    assert await store.snapshots.let_go(record, one)
-    assert not await store.snapshots.let_go(record, one)
-    await store.snapshots.delete(record, one)
-    assert [s.position for s in await store.snapshots.all(record)] == [two]
-    assert await store.snapshots.total_bytes() == 4
-    await store.close()
-
-
-async def test_only_one_of_concurrent_manual_snapshots_gets_a_name(store: Store) -> None:
-    record = await store.models.create("m", b"")
-    positions = [entry.position for entry in await append(store, record, *[b"x"] * 8)]
-    for position in positions:
-        await store.snapshots.put(record, position, b"x")
-    calls = [store.snapshots.keep(record, position, ManualSnapshot("n", None), 3) for position in positions]
-    outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert sum(outcome is True for outcome in outcomes) == 1
-    assert sum(isinstance(outcome, SnapshotExists) for outcome in outcomes) == 7
-    calls = [store.snapshots.keep(record, position, ManualSnapshot(None, None), 3) for position in positions]
-    outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert sum(snapshot.kept is not None for snapshot in await store.snapshots.all(record)) == 3
-    assert all(outcome is True or isinstance(outcome, SnapshotsFull) for outcome in outcomes)
 
 
 async def test_successors_replace_their_models_atomically(store: Store) -> None:

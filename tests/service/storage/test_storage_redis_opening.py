@@ -51,7 +51,7 @@ async def opens(address: Address) -> list[Any]:
         record = await store.models.create("m", b"", b"state")
         entries = await store.logs.append(record, [b"x", b"y"], "1")
         await store.snapshots.put(record, entries[0].position, b"snapshot")
-        await store.snapshots.pin(record, entries[0].position, True)
+        await store.snapshots.retain(record, entries[0].position, add="pin")
         await store.logs.trim(record, entries[0].position)
         await store.predictions.put(record, {"p": b"x"}, 60.0, 10)
         assert await store.predictions.get(record, ["p"]) == [b"x"]

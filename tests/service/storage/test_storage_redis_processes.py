@@ -144,7 +144,7 @@ async def test_a_deleted_model_leaves_no_keys(url: str, store: RedisStore) -> No
     written = await store.logs.append(record, [b"x"] * 50, SEED)
     await store.snapshots.put(record, written[5].position, bytes(blobs.PIECE_BYTES + 1))
     await store.snapshots.put(record, written[5].position, bytes(2 * blobs.PIECE_BYTES + 1))
-    await store.snapshots.pin(record, written[5].position, True)
+    await store.snapshots.retain(record, written[5].position, add="pin")
     await store.predictions.put(record, {f"p{i}": b"x" for i in range(2500)}, 3600.0, 5000)
     assert len(await keys_of(url, store)) > 2500
     await store.models.delete(record)

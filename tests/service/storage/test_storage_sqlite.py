@@ -146,9 +146,9 @@ async def test_a_newer_schema_is_refused(directory: Path, database: Path) -> Non
         pass
     with contextlib.closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA user_version = 7")
-    with pytest.raises(StoreTooNew, match="newer version") as caught:
+    with pytest.raises(StoreTooNew, match="newer release") as caught:
         await SQLiteStore(directory).open()
-    assert (caught.value.path, caught.value.found, caught.value.known) == (database, 7, 1)
+    assert (caught.value.detail, caught.value.found, caught.value.known) == (str(database), 7, 1)
 
 
 async def test_blobs_without_their_database_are_not_swept_away(directory: Path, database: Path) -> None:
@@ -471,7 +471,7 @@ async def test_a_snapshot_whose_file_is_lost_or_damaged_is_none(directory: Path)
         with structlog.testing.capture_logs() as lines:
             assert await store.snapshots.get(record, "1") is None
         assert [line["event"] for line in lines] == ["snapshot_damaged"]
-        await store.snapshots.delete(record, "0")
+        await store.snapshots.retain(record, "0", drop="recent")
         assert [snapshot.position for snapshot in await store.snapshots.all(record)] == ["1"]
 
 

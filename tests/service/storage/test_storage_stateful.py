@@ -59,6 +59,7 @@ class Model:
     start: str = START
     snapshots: dict[str, bytes] = field(default_factory=dict)
     pinned: set[str] = field(default_factory=set)
+    recent: set[str] = field(default_factory=set)
     predictions: dict[str, bytes] = field(default_factory=dict)
 
     def position(self, index: int) -> str:
@@ -114,7 +115,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.incarnations.add(record.incarnation)
         model = self.models[name] = Model(record)
         if state is not None:
-            model.start, model.snapshots = SEED, {SEED: state}
+            model.start, model.snapshots, model.recent = SEED, {SEED: state}, {SEED}
 
     @rule(name=NAMES)
     def delete(self, name: str) -> None:
@@ -177,12 +178,14 @@ class StoreMachine(RuleBasedStateMachine):
                 return
             self.run(self.store.snapshots.put(model.record, position, data))
             model.snapshots[position] = data
+            model.recent.add(position)
 
     @rule(name=NAMES, at=FRACTIONS)
     def delete_snapshot(self, name: str, at: float) -> None:
         if (model := self.models.get(name)) is not None:
             position = model.position(model.index(at))
-            self.run(self.store.snapshots.delete(model.record, position))
+            self.run(self.store.snapshots.retain(model.record, position, drop="recent"))
+            model.recent.discard(position)
             if position not in model.pinned:
                 model.snapshots.pop(position, None)
 
@@ -191,10 +194,13 @@ class StoreMachine(RuleBasedStateMachine):
         """Pin as a rollback does, whose entry needs the snapshot until it is trimmed away."""
         if (model := self.models.get(name)) is not None:
             position = model.position(model.index(at))
-            found = self.run(self.store.snapshots.pin(model.record, position, pinned))
+            change: Any = {"add": "pin"} if pinned else {"drop": "pin"}
+            found = self.run(self.store.snapshots.retain(model.record, position, **change))
             assert found == (position in model.snapshots)
             if found:
                 (model.pinned.add if pinned else model.pinned.discard)(position)
+                if not pinned and position not in model.recent:
+                    model.snapshots.pop(position)
 
     @rule(name=NAMES, ids=st.sets(st.sampled_from("pqrstu"), max_size=4), data=st.binary(max_size=20))
     def put_predictions(self, name: str, ids: set[str], data: bytes) -> None:
@@ -237,7 +243,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.snapshots.get(record, START),
             self.store.logs.trim(record, START),
             self.store.models.delete(record),
-            self.store.snapshots.pin(record, START, True),
+            self.store.snapshots.retain(record, START, add="pin"),
             self.store.predictions.get(record, ["p"]),
         ):
             with pytest.raises(ModelGone):

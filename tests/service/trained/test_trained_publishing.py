@@ -113,7 +113,7 @@ async def test_blobs_of_a_dead_publisher_are_deleted_with_the_next_version(
     await lone_fleet.publish(registry, one)
     assert [job for _, job in await listed(lone_fleet, registry)] == ["job-2", "job-1"]
     assert len([key for key in await store.blobs.keys(BLOBS) if "slow" in key]) == 2
-    monkeypatch.setattr("manylabel_service.storage.publishing.ORPHANED_SECONDS", -1.0)
+    monkeypatch.setattr("manylabel_service.storage.blob_collection.ORPHANED_SECONDS", -1.0)
     await lone_fleet.publish(registry, one)
     assert len(await store.blobs.keys(BLOBS)) == 6
     assert not any("slow" in key for key in await store.blobs.keys(BLOBS))

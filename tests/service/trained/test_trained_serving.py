@@ -363,15 +363,17 @@ class TestHosted:
     async def test_an_evicted_model_is_loaded_again(self, lone_fleet: Any, one: Any) -> None:
         registry = await lone_fleet.start(evict_idle_seconds=1e-6)
         await lone_fleet.publish(registry, one)
-        model = await registry.get("m")
         await registry._eviction.sweep()
         assert registry.resident() == []
         assert (await registry.list())[0] == [{"name": "m", "algorithm": "trained", "loaded": False}]
-        predicted = await registry.ask(model, lambda model: model.predict([dense(one.X[0])]))
-        assert scores(predicted.predictions) == one.scores(one.X[:1])
-        assert (await registry.ask(model, lambda model: model.versions()))[1] == 1
-        assert (await registry.ask(model, lambda model: model.promote(1))).version == 1
-        assert len(registry.resident()) == 1
+        async with registry.use("m") as model:
+            assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
+            await registry._eviction.sweep()
+            assert (await model.versions())[1] == 1
+            assert (await model.promote(1)).version == 1
+            assert registry.resident() == [model]
+        await registry._eviction.sweep()
+        assert registry.resident() == []
 
     async def test_its_size_counts_as_resident_memory(self, lone_fleet: Any, one: Any, make: Any) -> None:
         registry = await lone_fleet.start()
@@ -397,19 +399,6 @@ class TestHosted:
         await fleet.publish(here, two)
         predicted = await (await there.get("m")).predict([dense(one.X[0])])
         assert scores(predicted.predictions) == two.scores(one.X[:1])
-
-    async def test_a_name_taken_by_another_kind_of_model_is_refused(self, fleet: Any, one: Any) -> None:
-        from manylabel_service.online.spec.spec import ModelSpec
-
-        here, there = await fleet.start_several(2)
-        await fleet.publish(here, one)
-        held = await there.get("m")
-        held.evict()
-        del there._replicas["m"]
-        await here.delete("m")
-        await here.create(ModelSpec.model_validate({"name": "m", "algorithm": "falt"}))
-        with pytest.raises(NotReady, match="another kind"):
-            await there.ask(held, lambda model: model.predict([dense(one.X[0])]))
 
     async def test_it_predicts_while_the_store_is_away(self, fleet: Any, one: Any, two: Any) -> None:
         registry = await fleet.start()

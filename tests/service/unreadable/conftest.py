@@ -10,7 +10,7 @@ from tests.service.unreadable.places import InDirectory, OnRedis, Place
 
 from manylabel_service.models import follower
 from manylabel_service.online.history import archiver as archivers
-from manylabel_service.storage import publishing
+from manylabel_service.storage import blob_collection
 from manylabel_service.webhooks import deliverer
 
 KINDS = ("sqlite", "redis")
@@ -23,7 +23,7 @@ def _small_and_quick() -> Iterator[None]:
         patch.setattr(archivers, "SEGMENT_BYTES", 300)
         patch.setattr(archivers, "STATE_EXAMPLES", 3)
         patch.setattr(archivers, "STATE_SHARE", 0)
-        patch.setattr(publishing, "ORPHANED_SECONDS", -60.0)
+        patch.setattr(blob_collection, "ORPHANED_SECONDS", -60.0)
         patch.setattr(follower, "WAIT_SECONDS", 0.05)
         patch.setattr(deliverer, "POLL_SECONDS", 0.1)
         yield

@@ -29,8 +29,8 @@ from manylabel_service.jobs.job_store import gathered_key
 from manylabel_service.jobs.queue_limit import KIND as CLAIMS
 from manylabel_service.jobs.queue_limit import NAME, Claims
 from manylabel_service.models import membership
-from manylabel_service.models.membership import IN_USE, Member, VersionsInUse
 from manylabel_service.models.membership import KIND as MEMBERS
+from manylabel_service.models.membership import Member
 from manylabel_service.online.history.catalogue import KIND as HISTORY
 from manylabel_service.online.history.catalogue import Catalogue
 from manylabel_service.online.history.lineage import KIND as LINEAGES
@@ -61,14 +61,12 @@ class Filled(NamedTuple):
     Attributes
     ----------
     documents : the document of each kind that a test replaces.
-    kept : position of the manual snapshot.
     """
 
     place: Place
     documents: dict[type[StoredModel], Document]
     admin: str
     reader: str
-    kept: str
     prediction: str
     job: str
     webhook: str
@@ -127,12 +125,9 @@ def fill(place: Place) -> Filled:
         assert webhook.status_code == 201, webhook.text
         for name in ("m", "g"):
             create(client, name)
-        kept = ""
         for number in range(N_UPDATES):
             ok(update(client, "m", number))
-            if number == 8:
-                kept = client.post("/v1/models/m/snapshots", json={"name": "kept"}).json()["position"]
-            elif number % 4 == 0:
+            if number % 4 == 0:
                 _snapshot(client, "m")
         prediction = ok(client.post("/v1/models/m/predict?keep=true", json={"x": {"a": 1.0}}))["id"]
         for number in range(4):
@@ -172,11 +167,10 @@ def fill(place: Place) -> Filled:
         RestoreMark: (RESTORE, RESTORE),
         SnapshotTable: (SNAPSHOTS, incarnations["m"]),
         VersionCatalogue: (VERSIONS, incarnations["t"]),
-        VersionsInUse: (IN_USE, IN_USE),
         Webhook: (DEFINITIONS, webhook.json()["id"]),
     }
     ids = job.json()["id"], webhook.json()["id"], receipt
-    return Filled(place, documents, admin["key"], reader["key"], kept, prediction, *ids, incarnations)
+    return Filled(place, documents, admin["key"], reader["key"], prediction, *ids, incarnations)
 
 
 def _snapshot(client: TestClient, model: str) -> None:
@@ -222,8 +216,7 @@ def check_everything(filled: Filled, client: TestClient) -> None:
     assert set(status) >= {"m", "g", "t"}
     assert ok(client.get("/v1/models/m"))["updates"] >= N_UPDATES
     snapshots = ok(client.get("/v1/models/m/snapshots"))["snapshots"]
-    assert (filled.kept, "kept") in {(each["position"], each["name"]) for each in snapshots}
-    assert client.get(f"/v1/models/m/snapshots/{filled.kept}").status_code == 200
+    assert client.get(f"/v1/models/m/snapshots/{snapshots[0]['position']}").status_code == 200
     log = client.get("/v1/models/m/log").text.splitlines()
     assert len(log) >= N_UPDATES
     assert ok(client.get("/v1/models/m/predictions"))

@@ -8,11 +8,11 @@ import pytest
 from starlette.testclient import TestClient
 from tests.service.storage.test_storage_damage import edit_log
 from tests.service.unreadable.filling import Filled, check_everything, serving, work
-from tests.service.unreadable.places import Place, flipped
+from tests.service.unreadable.places import flipped
 
 from manylabel_core.state import State
 from manylabel_service.online.history.segment import MAGIC
-from manylabel_service.storage import Store
+from manylabel_service.storage import Store, position_key
 
 LATER = 99
 
@@ -33,25 +33,16 @@ def _later_segment(data: bytes) -> bytes:
     return MAGIC[:-1] + b"2" + data[len(MAGIC) :]
 
 
-def _manual_snapshot(filled: Filled) -> str:
-    return _only(filled, f"snapshots/{filled.incarnations['m']}/{filled.kept}/")
-
-
 def _newest_snapshot(filled: Filled) -> str:
     return max(_keys(filled, f"snapshots/{filled.incarnations['m']}/"), key=lambda key: key.split("/")[3])
 
 
 def _segment(filled: Filled) -> str:
-    return next(key for key in _keys(filled, f"history/{filled.incarnations['m']}/") if _is_segment(filled.place, key))
+    return next(iter(_keys(filled, f"history/{filled.incarnations['m']}/")))
 
 
 def _state(filled: Filled) -> str:
-    keys = _keys(filled, f"history/{filled.incarnations['m']}/")
-    return next(key for key in keys if not _is_segment(filled.place, key))
-
-
-def _is_segment(place: Place, key: str) -> bool:
-    return place.blobs()[key].startswith(MAGIC)
+    return min(_keys(filled, f"snapshots/{filled.incarnations['m']}/"), key=lambda key: position_key(key.split("/")[2]))
 
 
 def _ending(prefix: str, suffix: str) -> Find:
@@ -72,7 +63,6 @@ def _only(filled: Filled, prefix: str) -> str:
 
 
 BLOBS: dict[str, tuple[Find, Callable[[bytes], bytes] | None]] = {
-    "manual snapshot": (_manual_snapshot, _of_state("version")),
     "newest snapshot": (_newest_snapshot, _of_state("version")),
     "segment": (_segment, _later_segment),
     "state": (_state, _of_state("version")),

@@ -15,7 +15,7 @@ from manylabel_service.archive.store_documents import Origin, RestoreMark
 from manylabel_service.datasets.records import DatasetDocument
 from manylabel_service.jobs.job_record import JobDocument
 from manylabel_service.jobs.queue_limit import Claims
-from manylabel_service.models.membership import Member, VersionsInUse
+from manylabel_service.models.membership import Member
 from manylabel_service.online.history.catalogue import Catalogue
 from manylabel_service.online.history.lineage import Lineage
 from manylabel_service.storage import StoredModel
@@ -74,7 +74,6 @@ SAID: dict[type[StoredModel], tuple[Callable[[TestClient, Filled], Answer], Answ
     Origin: (_archived, (0, "upgrade"), (0, "damaged")),
     SnapshotTable: (_learnt, TOO_OLD, (200, None)),
     VersionCatalogue: (_predicted, TOO_OLD, (500, "model_damaged")),
-    VersionsInUse: (_get("/v1/models"), None, (200, None)),
     Webhook: (_get("/v1/webhooks/{filled.webhook}"), TOO_OLD, (404, "webhook_not_found")),
 }
 """A request, and its answers if the document is newer, and if it is damaged; None: the server does not start."""

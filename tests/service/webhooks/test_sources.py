@@ -19,7 +19,6 @@ from manylabel_service.models.registry import Registry
 from manylabel_service.online.history.catalogue import collect_garbage
 from manylabel_service.online.history.lineage import Lineage
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.spec.trained import stored_spec
 from manylabel_service.online.successor.rewriter import Selection
 from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.settings import Settings
@@ -130,7 +129,7 @@ class OneAtATime:
 async def test_no_event_is_missed_while_the_model_is_learning(lone_fleet: Any) -> None:
     """Polls in the middle of a group of entries find each label once; so do readers that begin there."""
     registry, replica = await hosted(lone_fleet)
-    replica._applier._replayer._slice = OneAtATime()  # type: ignore[assignment]
+    replica._replayer._slice = OneAtATime()  # type: ignore[assignment]
     readers, done = [Reader(lone_fleet, registry)], False
 
     async def poll() -> None:
@@ -181,7 +180,7 @@ async def test_a_trimmed_log_is_reported_as_dropped_events(lone_fleet: Any) -> N
     await replica.take_snapshot()
     await eventually_async(lambda: _listed(store, record))
     for snapshot in (await store.snapshots.all(record))[1:]:
-        await store.snapshots.delete(record, snapshot.position)
+        await store.snapshots.retain(record, snapshot.position, drop="recent")
     await store.logs.trim(record, replica.position)
     state = DeliveryState(
         positions={str(record.incarnation): receipts[0].position}, jobs=0, versions=0, predictions_unix_ms=0
@@ -313,7 +312,7 @@ def test_the_state_of_a_webhook_fits_in_a_document_with_the_most_models() -> Non
 async def test_the_description_of_a_server_fits_in_a_document(lone_fleet: Any) -> None:
     registry = await lone_fleet.start()
     for n in range(2_000):
-        model = Replica(ModelMeta(name := f"{n:064}", n + 10, stored_spec(lone_fleet.spec(name), 1)), registry._shared)
+        model = Replica(ModelMeta(name := f"{n:064}", n + 10, lone_fleet.spec(name).to_bytes()), registry._shared)
         model.withhold(ReplayMismatch("for the test"))
         registry._replicas[model.name] = model
     described = registry._standing()

@@ -20,35 +20,36 @@ from manylabel_clients.command.declaring import Argument, Option, group
 from manylabel_clients.command.options import AsJson, Yes, confirm, remote
 from manylabel_clients.command.output.models import text_facts
 from manylabel_clients.command.output.reports import print_report
-from manylabel_clients.command.output.tables import print_facts, print_table
-from manylabel_clients.command.output.text import human_size, print_json
+from manylabel_clients.command.output.tables import listing, print_facts
+from manylabel_clients.command.output.text import alternatives, human_size, print_json
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.datasets import DatasetInfo
+from manylabel_clients.http.responses import FORMATS, DatasetInfo
 from manylabel_clients.http.transport.upload import ReportBytes, format_of
 from manylabel_clients.progress import ProgressBar
 
 DatasetName = Annotated[str, Argument(metavar="NAME", help="Name of the dataset.")]
 
 
-def _print_all(found: list[DatasetInfo]) -> None:
-    if not found:
-        return click.echo("no datasets; manylabel datasets add NAME FILE adds one")
-    columns = ("dataset", "rows", "features", "labels", "labels a row", "size")
-    return print_table(columns, [_row(one) for one in found])
-
-
-def _row(found: DatasetInfo) -> tuple[str, ...]:
-    counts = (f"{count:,}" for count in (found.rows, found.features, found.labels))
-    return (found.name, *counts, f"{found.cardinality:.2f}", human_size(found.bytes))
+_print_all = listing(
+    {
+        "dataset": "name",
+        "rows": "rows",
+        "features": "features",
+        "labels": "labels",
+        "labels a row": lambda one: f"{one.cardinality:.2f}",
+        "size": lambda one: human_size(one.bytes),
+    },
+    empty="no datasets; manylabel datasets add NAME FILE adds one",
+)
 
 
 def _print(found: DatasetInfo) -> None:
     facts = {
         "dataset": found.name,
         "format": found.format,
-        "rows": f"{found.rows:,}",
+        "rows": found.rows,
         "splits": _counted(found.splits) or "none",
-        "features": f"{found.features:,}",
+        "features": found.features,
         "views": _counted(found.views),
         "labels": f"{found.labels:,} ({found.cardinality:.2f} a row, density {found.density:.4f})",
         "text": text_facts(found.text) if found.text is not None else "none: numbers only",
@@ -76,7 +77,7 @@ def add(
     name: DatasetName,
     file: Annotated[Path, Argument(metavar="FILE", exists=True, dir_okay=False, help="Labelled examples.")],
     format: Annotated[
-        str | None, Option(help="libsvm, arff, npz, ndjson, csv or tsv. Default: by the ending of the file's name.")
+        str | None, Option(help=f"{alternatives(FORMATS)}. Default: by the ending of the file's name.")
     ] = None,
     labels: TrainingLabels = None,
     table: RowOptions = PLAIN,

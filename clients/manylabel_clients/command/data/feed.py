@@ -18,9 +18,9 @@ from manylabel_clients.command.output.reports import note_warnings, print_report
 from manylabel_clients.command.output.text import print_as, print_json
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import ManyLabelError
-from manylabel_clients.http.resources.model_status import TrainedStatus
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.stream import StreamSummary
+from manylabel_clients.http.responses import TrainedStatus
 from manylabel_clients.http.transport.batches import BATCH_SIZE
 
 if TYPE_CHECKING:

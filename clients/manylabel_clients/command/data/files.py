@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from manylabel_clients.command.declaring import Argument, Fields, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.output.reports import note_warnings
-from manylabel_clients.http.resources.model_status import AnyStatus, TrainedStatus
+from manylabel_clients.http.resources.model_status import AnyStatus
 from manylabel_clients.http.resources.models import Model
-from manylabel_clients.http.transport.upload import FORMATS, extension_of
+from manylabel_clients.http.responses import EXTENSIONS, TrainedStatus
+from manylabel_clients.http.transport.upload import extension_of
 
 if TYPE_CHECKING:
     from manylabel_clients.river.files import FileStream
@@ -349,7 +350,7 @@ def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[
 
 def record_format(path: str | PathLike[str]) -> str | None:
     """Return the format of a file by its name, if it is one of `RECORDS`; else None."""
-    format = FORMATS.get(extension_of(path))
+    format = EXTENSIONS.get(extension_of(path))
     return format if format in RECORDS else None
 
 

@@ -2,24 +2,24 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import click
 
-from manylabel_clients.command.data.files import PLAIN, LabelColumns, RowOptions, ZeroBased, open_for, readable
+from manylabel_clients.command.data.files import PLAIN, LabelColumns, RowOptions, ZeroBased, open_for
 from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.inputs import chunks
+from manylabel_clients.command.inputs import predicted
 from manylabel_clients.command.options import AsJson, BatchSize, remote
-from manylabel_clients.command.output.measures import TITLES, number
+from manylabel_clients.command.output.measures import number
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.metrics import MetricsHistory
 from manylabel_clients.http.resources.models import Model
-from manylabel_clients.http.resources.predictions import Prediction
+from manylabel_clients.http.responses import TITLES, MetricsHistory
 from manylabel_extras import require
 
 if TYPE_CHECKING:
@@ -37,10 +37,6 @@ class Compared(NamedTuple):
 
     model: Model
     version: int | None
-
-    def predict(self, xs: Sequence[Any], batch_size: int) -> list[Prediction]:
-        """Return the model's predictions."""
-        return self.model.predict_many(xs, batch_size=batch_size, version=self.version)
 
 
 @remote()
@@ -107,17 +103,16 @@ def _of_rows(both: Sequence[Compared], stream: "FileStream", batch_size: int) ->
     found: list[list[list[int]]] = [[], [], []]
     known: list[int] = []
     weights: list[float] = []
-    with readable():
-        for rows in chunks(stream.examples(), batch_size):
-            predicted = [one.predict([x for x, *_ in rows], batch_size) for one in both]
-            for (_, y, *weight), *answers in zip(rows, *predicted, strict=True):
-                told = set(y) if isinstance(y, dict) else None
-                true = {name for name, holds in y.items() if holds} if isinstance(y, dict) else set(y)
-                known.append(len(columns) if told is None else len(told))
-                weights.append(1.0 if not weight or weight[0] is None else float(weight[0]))
-                for matrix, names in zip(found, (true, *(set(one.labels) for one in answers)), strict=True):
-                    kept = names if told is None else names & told
-                    matrix.append([columns.setdefault(name, len(columns)) for name in sorted(kept)])
+    predict = [partial(one.model.predict_many, batch_size=batch_size, version=one.version) for one in both]
+    for truths, batch_weights, predictions in predicted(stream, batch_size, *predict):
+        weights += batch_weights
+        for y, *answers in zip(truths, *predictions, strict=True):
+            told = set(y) if isinstance(y, dict) else None
+            true = {name for name, holds in y.items() if holds} if isinstance(y, dict) else set(y)
+            known.append(len(columns) if told is None else len(told))
+            for matrix, names in zip(found, (true, *(set(one.labels) for one in answers)), strict=True):
+                kept = names if told is None else names & told
+                matrix.append([columns.setdefault(name, len(columns)) for name in sorted(kept)])
     if not known:
         raise Failure("the file has no rows")
     shape = (len(known), len(columns))

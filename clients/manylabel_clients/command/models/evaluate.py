@@ -1,21 +1,14 @@
 """`manylabel evaluate`: how well a model predicts, on its stream or on a labelled file."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from manylabel_clients.command.data.files import (
-    PLAIN,
-    LabelColumns,
-    OptionalFile,
-    RowOptions,
-    ZeroBased,
-    open_for,
-    readable,
-)
+from manylabel_clients.command.data.files import PLAIN, LabelColumns, OptionalFile, RowOptions, ZeroBased, open_for
 from manylabel_clients.command.declaring import Option
-from manylabel_clients.command.inputs import chunks
+from manylabel_clients.command.inputs import predicted
 from manylabel_clients.command.options import AsJson, BatchSize, ModelName, remote
 from manylabel_clients.command.output.measures import (
     measure_rows,
@@ -30,7 +23,7 @@ from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_as, print_json
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.models import Model
-from manylabel_clients.http.resources.predictions import Prediction
+from manylabel_clients.http.responses import Prediction
 
 if TYPE_CHECKING:
     from manylabel_clients.river.files import FileStream
@@ -124,13 +117,11 @@ def _simulated(model: Model, stream: "FileStream", batch_size: int, precision: f
     from manylabel_core.promise import Promise, Target, report
 
     promise, columns = Promise(Target(precision)), dict[str, int]()
-    with readable():
-        for rows in chunks(stream.examples(), batch_size):
-            xs = [x for x, *_ in rows]
-            predictions = model.predict_many(xs, batch_size=batch_size, top=_ALL, probabilities=True)
-            for name in (*predictions[0].scores, *stream.labels):
-                columns.setdefault(name, len(columns))
-            _promised(promise, columns, predictions, [y for _, y, *_ in rows], stream.labels)
+    predict = partial(model.predict_many, batch_size=batch_size, top=_ALL, probabilities=True)
+    for truths, _, (predictions,) in predicted(stream, batch_size, predict):
+        for name in (*predictions[0].scores, *stream.labels):
+            columns.setdefault(name, len(columns))
+        _promised(promise, columns, predictions, truths, stream.labels)
     return report(promise, list(columns))
 
 
@@ -172,19 +163,16 @@ def _measured(model: Model, stream: "FileStream", batch_size: int) -> dict[str, 
 
     prequential = Prequential(window=1)
     columns: dict[str, int] = {}
-    with readable():
-        for rows in chunks(stream.examples(), batch_size):
-            predictions = model.predict_many([x for x, *_ in rows], batch_size=batch_size, top=_ALL)
-            if not columns:
-                # Labels of the model come first: only they can be predicted. Labels that it learns from
-                # other updates in the meantime do not count, so all rows are evaluated alike.
-                known = predictions[0].scores.keys()
-                names = sorted(stream.labels, key=lambda name: name not in known)
-                columns = {name: column for column, name in enumerate(names)}
-                n_known = sum(name in known for name in names)
-            truths = [_truth(y, stream.labels) for _, y, *_ in rows]
-            weights = [1.0 if not weight or weight[0] is None else float(weight[0]) for _, _, *weight in rows]
-            _measure(prequential, columns, n_known, predictions, truths, weights)
+    predict = partial(model.predict_many, batch_size=batch_size, top=_ALL)
+    for truths, weights, (predictions,) in predicted(stream, batch_size, predict):
+        if not columns:
+            # Labels of the model come first: only they can be predicted. Labels that it learns from other updates in
+            # the meantime do not count, so all rows are evaluated alike.
+            known = predictions[0].scores.keys()
+            names = sorted(stream.labels, key=lambda name: name not in known)
+            columns = {name: column for column, name in enumerate(names)}
+            n_known = sum(name in known for name in names)
+        _measure(prequential, columns, n_known, predictions, [_truth(y, stream.labels) for y in truths], weights)
     measures: dict[str, Any] = prequential.measures()["cumulative"]
     return measures
 

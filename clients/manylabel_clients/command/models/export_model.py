@@ -2,7 +2,6 @@
 
 import json
 import sys
-import uuid
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +14,8 @@ from manylabel_clients.command.output.tables import print_text
 from manylabel_clients.command.output.text import human_size
 from manylabel_clients.command.private import private
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.model_status import TrainedStatus
 from manylabel_clients.http.resources.models import Model
+from manylabel_clients.http.responses import TrainedStatus
 from manylabel_extras import require
 
 FORMS = ("onnx", "python", "json")
@@ -39,13 +38,13 @@ def export_model(
     ],
     version: Annotated[int | None, Option(min=1, help="Version of a trained model. Default: the served one.")] = None,
     snapshot: Annotated[
-        str | None, Option(help="Snapshot of an online model, by name or position. Default: the current state.")
+        str | None, Option(help="Position of a snapshot of an online model. Default: the current state.")
     ] = None,
 ) -> None:
     """Write a linear model, with its record parsing, scaling and thresholds, to a file that predicts without a server.
 
     The key needs the scopes read and export. For an online model without --snapshot it also needs admin, because the
-    command takes a snapshot and deletes it again. docs/export.md describes the files.
+    command takes a snapshot. docs/export.md describes the files.
 
     Example: `manylabel export-model tags --to python -o tags.py`
     """
@@ -90,11 +89,7 @@ def _state(model: Model, snapshot: str | None, position: str) -> bytes:
         return model.download_snapshot(snapshot)
     if any(one.position == position for one in model.snapshots()):
         return model.download_snapshot(position)
-    taken = model.take_snapshot(f"export-{uuid.uuid4().hex}")
-    try:
-        return model.download_snapshot(taken.position)
-    finally:
-        model.delete_snapshot(taken.position)
+    return model.download_snapshot(model.take_snapshot().position)
 
 
 def _written(portable: dict[str, Any], to: str) -> bytes:

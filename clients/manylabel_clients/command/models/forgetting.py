@@ -10,7 +10,7 @@ from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import PATIENT, AsJson, ModelName, Yes, confirm, remote
 from manylabel_clients.command.output.text import count_of, print_as
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.forgetting import ForgetReceipt, Verification
+from manylabel_clients.http.responses import ForgetReceipt, Verification
 
 POLL_SECONDS = 0.5
 

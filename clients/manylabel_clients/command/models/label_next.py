@@ -15,7 +15,7 @@ from manylabel_clients.command.output.text import as_json as in_json
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import Conflict, Expired, Invalid, NotFound, TooLarge
 from manylabel_clients.http.resources.models import Model
-from manylabel_clients.http.resources.predictions import UnlabelledPage, UnlabelledPrediction
+from manylabel_clients.http.responses import UnlabelledPage, UnlabelledPrediction
 
 ORDER = "uncertainty"
 MAX_ASKED = 100

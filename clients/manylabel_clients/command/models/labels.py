@@ -13,7 +13,7 @@ from manylabel_clients.command.output.measures import number
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import count_of
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.labels import LabelPage, LabelStatus
+from manylabel_clients.http.responses import LabelPage, LabelStatus
 
 GROUPS_HELP = "JSON: groups, each with name, labels and choose (one or at_most_one), and parents, by child."
 Label = Annotated[str, Argument(help="Label.")]

@@ -13,9 +13,10 @@ from manylabel_clients.command.models.plot import plot
 from manylabel_clients.command.models.versions import promote, versions
 from manylabel_clients.command.options import AsJson, ModelName, Yes, confirm, named_values, remote
 from manylabel_clients.command.output.models import print_models, print_status
-from manylabel_clients.command.output.text import print_as
+from manylabel_clients.command.output.text import alternatives, print_as
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.model_status import AnyStatus, AnySummary
+from manylabel_clients.http.responses import ALGORITHMS
 
 
 @remote(print_models)
@@ -30,7 +31,7 @@ def create(
     name: ModelName,
     algorithm: Annotated[
         str,
-        Option(help="Learner: falt, salt, kernel_falt, kernel_salt, passive_aggressive or kernel_passive_aggressive."),
+        Option(help=f"Learner: {alternatives(ALGORITHMS)}."),
     ] = "falt",
     param: Annotated[
         list[str] | None, Option(metavar="NAME=VALUE", help="Parameter of the algorithm, such as eta=0.5. Repeatable.")

@@ -8,6 +8,7 @@ import click
 from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import ModelName, remote
+from manylabel_clients.command.output.text import alternatives
 from manylabel_clients.http.client import Client
 
 KINDS = ("label-scores", "label-correlation", "view-weights", "convergence")
@@ -18,7 +19,7 @@ KINDS = ("label-scores", "label-correlation", "view-weights", "convergence")
 def plot(
     client: Client,
     name: ModelName,
-    kind: Annotated[str, Option(help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.")] = KINDS[0],
+    kind: Annotated[str, Option(help=f"{alternatives(KINDS)}.")] = KINDS[0],
     version: Annotated[int | None, Option(min=1, help="Number of the version. Default: the served one.")] = None,
     out: Annotated[
         Path | None,

@@ -11,7 +11,7 @@ from manylabel_clients.command.options import AsJson, BatchSize, Input, ModelNam
 from manylabel_clients.command.output.models import label_texts, print_explanations, print_prediction
 from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.predictions import Prediction
+from manylabel_clients.http.responses import Prediction
 
 
 @remote()

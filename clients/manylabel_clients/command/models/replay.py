@@ -11,12 +11,12 @@ import click
 from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import AsJson, named_values, remote
-from manylabel_clients.command.output.measures import TITLES, number
+from manylabel_clients.command.output.measures import number
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import NotFound, Unavailable
-from manylabel_clients.http.resources.model_status import ModelStatus
+from manylabel_clients.http.responses import TITLES, ModelStatus
 
 MAX_FOLLOWERS = 8
 """Maximum followers of one model on a server."""

@@ -1,4 +1,4 @@
-"""`manylabel snapshots`, `rollback` and `log`: manual snapshots, the return to an earlier state, and the log."""
+"""`manylabel snapshots`, `rollback` and `log`: stored states, the return to an earlier state, and the log."""
 
 import json
 from typing import Annotated
@@ -7,42 +7,36 @@ import click
 
 from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.options import AsJson, ModelName, Yes, confirm, remote
-from manylabel_clients.command.output.tables import print_table
+from manylabel_clients.command.output.tables import listing
 from manylabel_clients.command.output.text import human_size, print_as, short_time
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.snapshots import Snapshot
 
 MAX_ENTRIES = 10_000
 """Entries per request, the maximum of the server."""
+
+
+_print = listing(
+    {
+        "position": "position",
+        "created": lambda each: short_time(each.created),
+        "size": lambda each: human_size(each.bytes),
+        "stays": lambda each: "for a rollback" if each.pinned else "",
+    },
+    words=4,
+)
 
 
 @remote()
 def snapshots(
     client: Client,
     model: ModelName,
-    take: Annotated[bool, Option(help="Take a snapshot, which stays until it is deleted.")] = False,
-    name: Annotated[str | None, Option(help="With --take: name of the snapshot.")] = None,
-    note: Annotated[str | None, Option(help="With --take: purpose of the snapshot.")] = None,
-    delete: Annotated[
-        str | None, Option(metavar="SNAPSHOT", help="Delete a manual snapshot, by its name or position.")
-    ] = None,
+    take: Annotated[bool, Option(help="Take a snapshot of the current state.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the snapshots of a model, newest first; take one, or delete one.
-
-    Example: `manylabel snapshots tags --take --name before-cleanup`
-    """
-    if take and delete is not None:
-        raise click.BadParameter("either --take or --delete", param_hint="--delete")
-    if not take and (name or note):
-        raise click.BadParameter("only with --take", param_hint="--name" if name else "--note")
+    """List the snapshots of a model, newest first, or take one."""
     handle = client.model(model)
     if take:
-        taken = handle.take_snapshot(name, note)
-        print_as(as_json, taken, lambda taken: click.echo(f"snapshot taken at {taken.position}{_called(taken)}"))
-    elif delete is not None:
-        handle.delete_snapshot(delete)
-        click.echo(f"deleted {delete}")
+        print_as(as_json, handle.take_snapshot(), lambda taken: click.echo(f"snapshot taken at {taken.position}"))
     else:
         print_as(as_json, handle.snapshots(), _print)
 
@@ -51,7 +45,7 @@ def snapshots(
 def rollback(
     client: Client,
     model: ModelName,
-    snapshot: Annotated[str | None, Argument(metavar="SNAPSHOT", help="Name or position of a snapshot.")] = None,
+    snapshot: Annotated[str | None, Argument(metavar="SNAPSHOT", help="Position of a snapshot.")] = None,
     at: Annotated[
         str | None,
         Option(metavar="TIME|POSITION", help="Instead of a snapshot: a time with an offset, or a position of the log."),
@@ -96,22 +90,3 @@ def log(
         for entry in entries:
             click.echo(json.dumps(entry, ensure_ascii=False))
         start = entries[-1]["position"]
-
-
-def _print(found: list[Snapshot]) -> None:
-    rows = [
-        (each.name or "", each.position, short_time(each.created), human_size(each.bytes), _why(each), each.note or "")
-        for each in found
-    ]
-    print_table(("name", "position", "created", "size", "stays", "note"), rows, words=6)
-
-
-def _why(snapshot: Snapshot) -> str:
-    """Return the reason why a snapshot is retained."""
-    if snapshot.manual:
-        return "until deleted"
-    return "for a rollback" if snapshot.pinned else ""
-
-
-def _called(snapshot: Snapshot) -> str:
-    return f" as {snapshot.name}" if snapshot.name else ""

@@ -15,7 +15,7 @@ from manylabel_clients.command.options import PATIENT, AsJson, BatchSize, Input,
 from manylabel_clients.command.output.text import count_of, print_as
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import ManyLabelError
-from manylabel_clients.http.resources.predictions import Updated
+from manylabel_clients.http.responses import Updated
 
 Key = Annotated[
     str | None, Option(help="Idempotency key: the same command with the same key and input is learnt once.")

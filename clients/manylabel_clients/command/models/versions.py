@@ -7,41 +7,42 @@ import click
 from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.options import AsJson, ModelName, remote
 from manylabel_clients.command.output.jobs import data_text
-from manylabel_clients.command.output.tables import print_table, print_text
+from manylabel_clients.command.output.tables import listing, print_text
 from manylabel_clients.command.output.text import human_size, print_as, short_time
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.versions import Promoted, Version
+from manylabel_clients.http.responses import Promoted, Version
 
 MEASURE = "micro_f1"
 """Metric shown in the list."""
 
 
+def _converged(one: Version) -> str:
+    return "yes" if one.converged else "no" if one.gap is None else f"no, gap {one.gap:.2g}"
+
+
+_print_table = listing(
+    {
+        "version": lambda one: f"{one.version} (served)" if one.served else str(one.version),
+        "trainer": "trainer",
+        "data": lambda one: one.data and data_text(one.data),
+        "scaling": "scaling",
+        "created": lambda one: short_time(one.created),
+        "converged": _converged,
+        "rows": "rows",
+        "size": lambda one: human_size(one.bytes),
+        "micro-F1": lambda one: "not measured" if one.measures is None else f"{one.measures[MEASURE]:.4f}",
+    },
+    words=6,
+)
+
+
 def _print(found: list[Version]) -> None:
-    columns = ("version", "trainer", "data", "scaling", "created", "converged", "rows", "size", "micro-F1")
-    print_table(columns, map(_row, found), words=6)
+    _print_table(found)
     for one in found:
         if one.sampled is not None and one.sampled["rows"] < one.sampled["asked"]:
             print_text(f"version {one.version}: {one.sampled['text']}")
         if one.worse is not None:
             print_text(f"version {one.version}: {one.worse}")
-
-
-def _row(one: Version) -> tuple[str, ...]:
-    number = f"{one.version} (served)" if one.served else str(one.version)
-    score = "not measured" if one.measures is None else f"{one.measures[MEASURE]:.4f}"
-    end = "yes" if one.converged else "no" if one.gap is None else f"no, gap {one.gap:.2g}"
-    data = "" if one.data is None else data_text(one.data)
-    return (
-        number,
-        one.trainer,
-        data,
-        one.scaling,
-        short_time(one.created),
-        end,
-        f"{one.rows:,}",
-        human_size(one.bytes),
-        score,
-    )
 
 
 @remote(_print)

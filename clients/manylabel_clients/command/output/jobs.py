@@ -7,18 +7,23 @@ import click
 
 from manylabel_clients.command.output.measures import measure_rows
 from manylabel_clients.command.output.progress import fold_text
-from manylabel_clients.command.output.tables import print_facts, print_table, print_text
+from manylabel_clients.command.output.tables import listing, print_facts, print_table, print_text
 from manylabel_clients.command.output.text import short_time
-from manylabel_clients.http.resources.jobs import JobResult, JobStatus, LogLine, Trainer
+from manylabel_clients.http.resources.jobs import JobStatus
+from manylabel_clients.http.responses import JobResult, LogLine, Trainer
 
-
-def print_jobs(jobs: Sequence[JobStatus]) -> None:
-    """Print a line for each job."""
-    if not jobs:
-        return click.echo("no jobs; manylabel jobs submit submits one")
-    columns = ("job", "state", "trainer", "model", "data", "created")
-    rows = [(job.id, job.state, job.trainer, job.model, data_text(job.data), short_time(job.created)) for job in jobs]
-    return print_table(columns, rows, words=len(columns))
+print_jobs = listing(
+    {
+        "job": "id",
+        "state": "state",
+        "trainer": "trainer",
+        "model": "model",
+        "data": lambda job: data_text(job.data),
+        "created": lambda job: short_time(job.created),
+    },
+    words=6,
+    empty="no jobs; manylabel jobs submit submits one",
+)
 
 
 def print_job(job: JobStatus) -> None:
@@ -31,9 +36,9 @@ def print_job(job: JobStatus) -> None:
         "sampled": job.sampled["text"] if job.sampled else "",
         "model": job.model,
         "created": job.created,
-        "started": job.started or "",
-        "ended": job.ended or "",
-        "attempt": str(job.attempt),
+        "started": job.started,
+        "ended": job.ended,
+        "attempt": job.attempt,
     }
     if job.progress is not None and not job.has_ended:
         gap = "" if job.progress.gap is None else f", gap {job.progress.gap:.2g}"

@@ -8,29 +8,7 @@ import click
 
 from manylabel_clients.command.output.tables import print_facts, print_table
 from manylabel_clients.command.output.text import MAX_LABELS
-from manylabel_clients.http.resources.metrics import BySeen, Drift, Metrics, MetricsHistory, Reliability
-
-TITLES = {
-    "micro_f1": "micro-F1",
-    "macro_f1": "macro-F1",
-    "f1": "F1",
-    "example_f1": "example F1",
-    "precision": "precision",
-    "recall": "recall",
-    "subset_accuracy": "subset accuracy",
-    "hamming_loss": "Hamming loss",
-    "average_precision": "average precision",
-    "ranking_loss": "ranking loss",
-    "one_error": "one-error",
-    "coverage": "coverage",
-    "macro_auc": "macro-AUC",
-    **{
-        f"{name}_{depth}": f"{title}@{depth}"
-        for name, title in (("precision_at", "P"), ("f1_at", "F1"), ("ndcg_at", "NDCG"))
-        for depth in (1, 5, 10, 100)
-    },
-}
-"""Metrics with their usual names, in order: those of `manylabel_core.metrics`, which need not be installed."""
+from manylabel_clients.http.responses import TITLES, BySeen, Drift, Metrics, MetricsHistory, Reliability
 
 
 def print_metrics(metrics: Metrics, title: str = "predicted before learnt") -> None:

@@ -10,8 +10,8 @@ import click
 from manylabel_clients.command.output.measures import measure_rows, number, print_metrics
 from manylabel_clients.command.output.tables import print_facts, print_table, print_text
 from manylabel_clients.command.output.text import MAX_LABELS, human_size
-from manylabel_clients.http.resources.model_status import AnyStatus, AnySummary, ModelStatus, TrainedStatus
-from manylabel_clients.http.resources.predictions import Prediction
+from manylabel_clients.http.resources.model_status import AnyStatus, AnySummary
+from manylabel_clients.http.responses import ModelStatus, Prediction, TrainedStatus
 
 _UNCLEAR = re.compile(r'[,"\r\n]|^\s|\s$|\(\d\.\d\d\)$')
 """Parts of a name of a label that a list of names, with probabilities, also has."""
@@ -61,9 +61,9 @@ def print_status(status: AnyStatus) -> None:
         "scaling": status.scaling if status.missing is None else f"{status.scaling} (missing: {status.missing})",
         "text": text_facts(status.text or {}),
         "updates": f"{status.updates:,} (position {status.position})",
-        "labels": f"{status.labels:,}",
-        "features": f"{status.features:,}",
-        "limits": ", ".join(_limits(status)),
+        "labels": status.labels,
+        "features": status.features,
+        "limits": list(_limits(status)),
         "size": human_size(status.bytes),
     }
     print_facts(facts)

@@ -1,6 +1,8 @@
 """Tables and facts for people, at most as wide as their terminal."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
 
 import click
 
@@ -35,6 +37,34 @@ def print_table(
     return _print_rows(columns, listed, width)
 
 
+def listing(
+    columns: Mapping[str, str | Callable[[Any], object]], words: int = 1, empty: str | None = None
+) -> Callable[[Sequence[Any]], None]:
+    """Return a function that prints objects as a table.
+
+    Parameters
+    ----------
+    columns : by title, the name of an attribute, or a function of the object that returns the cell.
+    words : number of columns that are words.
+    empty : text without objects; None for an empty table.
+    """
+
+    def show(found: Sequence[Any]) -> None:
+        if not found and empty is not None:
+            return click.echo(empty)
+        read = [attrgetter(of) if isinstance(of, str) else of for of in columns.values()]
+        return print_table(tuple(columns), [[cell(of(one), " ") for of in read] for one in found], words=words)
+
+    return show
+
+
+def cell(value: object, separator: str = ", ") -> str:
+    """Return the text of a value: numbers with separators of thousands, joined lists, nothing for None."""
+    if isinstance(value, list | tuple):
+        return separator.join(value)
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
 def print_text(text: str, indent: str = "") -> None:
     """Print a wrapped sentence."""
     width = terminal_width()
@@ -42,11 +72,11 @@ def print_text(text: str, indent: str = "") -> None:
         click.echo(indent + line)
 
 
-def print_facts(facts: Mapping[str, str]) -> None:
+def print_facts(facts: Mapping[str, object]) -> None:
     """Print each fact that has a value; long values continue on indented lines."""
     for name, fact in facts.items():
-        if fact:
-            _print_fact(name, fact, INDENT, terminal_width())
+        if text := cell(fact):
+            _print_fact(name, text, INDENT, terminal_width())
 
 
 def _longest_word(cell: str) -> int:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -44,6 +44,11 @@ def print_as(as_json: bool, found: T, show: Callable[[T], object]) -> None:
 def count_of(count: int, one: str, many: str = "") -> str:
     """Return a number with its noun: "1 label", "2 labels"; `many` is the plural unless it only adds an "s"."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def alternatives(values: Sequence[str]) -> str:
+    """Return values as a choice: "a, b or c"."""
+    return f"{', '.join(values[:-1])} or {values[-1]}"
 
 
 def short_time(time: str | None) -> str:

@@ -13,11 +13,11 @@ import click
 from manylabel_clients.command.declaring import Argument, Fields, Option, command, group
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import AsJson, Yes, confirm, remote
-from manylabel_clients.command.output.tables import print_facts, print_table
+from manylabel_clients.command.output.tables import listing, print_facts
 from manylabel_clients.command.output.text import print_json, short_time
 from manylabel_clients.command.server.program import init
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.keys import SCOPES, ApiKey, NewApiKey, RateLimits
+from manylabel_clients.http.responses import SCOPES, ApiKey, NewApiKey, RateLimits
 
 KeyId = Annotated[str, Argument(metavar="ID", help="Id of the key: the part between its two underscores.")]
 _Note = Annotated[str | None, Option(help="Note for people.")]
@@ -44,32 +44,25 @@ _Rates = Annotated[RateOptions, Fields(*RateOptions._fields)]
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
-def _print_all(found: list[ApiKey]) -> None:
-    if not found:
-        return click.echo("no keys: the server accepts every client that reaches it")
-    columns = ("key", "name", "scopes", "models", "state", "expires")
-    rows = [
-        (key.id, key.name, " ".join(key.scopes), " ".join(key.models), key.state, short_time(key.expires_at) or "never")
-        for key in found
-    ]
-    return print_table(columns, rows, words=len(columns))
+_print_all = listing(
+    {
+        "key": "id",
+        "name": "name",
+        "scopes": "scopes",
+        "models": "models",
+        "state": "state",
+        "expires": lambda key: short_time(key.expires_at) or "never",
+    },
+    words=6,
+    empty="no keys: the server accepts every client that reaches it",
+)
 
 
 def _print(key: ApiKey) -> None:
     limits = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in _limits(key.rates).items())
-    facts = {
-        "key": key.id,
-        "name": key.name,
-        "note": key.note or "none",
-        "scopes": ", ".join(key.scopes),
-        "models": ", ".join(key.models),
-        "state": key.state,
-        "created": key.created_at,
-        "expires": key.expires_at or "never",
-        **({"revoked": key.revoked_at} if key.revoked_at else {}),
-        "rates": limits or "no limits",
-    }
-    print_facts(facts)
+    facts = {"key": key.id, "name": key.name, "note": key.note or "none", "scopes": key.scopes, "models": key.models}
+    facts |= {"state": key.state, "created": key.created_at, "expires": key.expires_at or "never"}
+    print_facts({**facts, "revoked": key.revoked_at, "rates": limits or "no limits"})
 
 
 def _limits(rates: RateLimits) -> dict[str, Any]:
@@ -114,7 +107,7 @@ def create(
 
     Example: `manylabel keys create "the tagging page" --scope predict --model 'tags-*' --expires 90d --file page.key`
     """
-    expires_at, limits = _time(expires), RateLimits(*rates)
+    expires_at, limits = _time(expires), RateLimits(**rates._asdict())
     with _new_file(file):
         made = client.keys.create(
             name, scopes=scope, models=model or ["*"], expires_at=expires_at, note=note, rates=limits

@@ -1,4 +1,4 @@
-"""Commands that are programs of the server: `serve`, `worker`, `backup`, `restore` and `keys init`."""
+"""Commands that are programs of the server: `serve`, `worker`, `backup`, `restore`, `upgrade-store` and `keys init`."""
 
 import os
 import sys
@@ -53,6 +53,12 @@ def backup() -> None:
 def restore() -> None:
     """Restore a store from an archive; `manylabel restore --help` lists its options."""
     become("manylabel_service.archive", "restore")
+
+
+@passing_on
+def upgrade_store() -> None:
+    """Raise the format number of a store when all its processes are upgraded; `manylabel upgrade-store --help`."""
+    become("manylabel_service.models")
 
 
 @passing_on

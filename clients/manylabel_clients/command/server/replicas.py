@@ -3,25 +3,33 @@
 import click
 
 from manylabel_clients.command.options import remote
-from manylabel_clients.command.output.tables import print_table
+from manylabel_clients.command.output.tables import listing
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.server import KnownVersions, Replica, Replicas
+from manylabel_clients.http.responses import Replica, Replicas
+
+
+def _state(one: Replica) -> str:
+    return "withholds " + ", ".join(sorted(one.withheld)) if one.withheld else "ready" if one.ready else "not ready"
+
+
+_print_all = listing(
+    {
+        "replica": "id",
+        "role": "role",
+        "host": lambda one: f"{one.host}:{one.pid}",
+        "release": "release",
+        "build": "build",
+        "supports": "supports",
+        "state": _state,
+        "models": lambda one: len(one.models),
+    },
+    words=8,
+)
 
 
 def _print(found: Replicas) -> None:
-    click.echo(f"in use: format {found.format}, replay version {found.replay_version}")
-    columns = ("replica", "role", "host", "release", "build", "formats", "replay_versions", "state", "models")
-    print_table(columns, [_row(one) for one in found.replicas], words=8)
-
-
-def _row(one: Replica) -> tuple[str, ...]:
-    state = "withholds " + ", ".join(sorted(one.withheld)) if one.withheld else "ready" if one.ready else "not ready"
-    known = (_known(one.formats), _known(one.replay_versions))
-    return (one.id, one.role, f"{one.host}:{one.pid}", one.release, one.build, *known, state, str(len(one.models)))
-
-
-def _known(versions: KnownVersions) -> str:
-    return str(versions.last) if versions.first == versions.last else f"{versions.first}-{versions.last}"
+    click.echo(f"the store has format {found.format}")
+    _print_all(found.replicas)
 
 
 @remote(_print)

@@ -8,10 +8,10 @@ import click
 from manylabel_clients.command.declaring import Argument, Option, command, group
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import AsJson, Yes, confirm, remote
-from manylabel_clients.command.output.tables import print_facts, print_table
+from manylabel_clients.command.output.tables import listing, print_facts
 from manylabel_clients.command.output.text import print_json, short_time
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.webhooks import EVENTS, Webhook
+from manylabel_clients.http.responses import EVENTS, Webhook
 
 SECRET_VARIABLE = "MANYLABEL_WEBHOOK_SECRET"
 
@@ -24,48 +24,43 @@ def _outcome(error: str | None, status: int | None) -> str:
     return error if status is None else f"status {status}"
 
 
-def _print_all(found: list[Webhook]) -> None:
-    if not found:
-        return click.echo("no webhooks")
-    columns = ("webhook", "address", "events", "models", "state", "waiting", "delivered")
-    rows = [
-        (
-            *(each.id, each.url, " ".join(each.events), " ".join(each.models), _state(each)),
-            *(str(each.waiting), str(each.delivered)),
-        )
-        for each in found
-    ]
-    return print_table(columns, rows, words=5)
-
-
 def _state(webhook: Webhook) -> str:
     return webhook.state if webhook.reason is None else f"{webhook.state} ({webhook.reason})"
 
 
+_print_all = listing(
+    {
+        "webhook": "id",
+        "address": "url",
+        "events": "events",
+        "models": "models",
+        "state": _state,
+        "waiting": "waiting",
+        "delivered": "delivered",
+    },
+    words=5,
+    empty="no webhooks",
+)
+_print_deliveries = listing(
+    {
+        "time": lambda each: short_time(each.time),
+        "type": "type",
+        "event": "event",
+        "attempt": "attempt",
+        "outcome": lambda each: _outcome(each.error, each.status),
+        "ms": "milliseconds",
+    },
+    words=3,
+)
+
+
 def _print(webhook: Webhook) -> None:
-    facts = {
-        "webhook": webhook.id,
-        "address": webhook.url,
-        "events": ", ".join(webhook.events),
-        "models": ", ".join(webhook.models),
-        "state": _state(webhook),
-        "created": webhook.created_at,
-        "waiting": f"{webhook.waiting:,}",
-        "dropped": f"{webhook.dropped:,}",
-        "delivered": f"{webhook.delivered:,}",
-    }
-    print_facts(facts)
+    facts = {"webhook": webhook.id, "address": webhook.url, "events": webhook.events, "models": webhook.models}
+    counts = {name: getattr(webhook, name) for name in ("waiting", "dropped", "delivered")}
+    print_facts({**facts, "state": _state(webhook), "created": webhook.created_at, **counts})
     if webhook.deliveries:
-        columns = ("time", "type", "event", "attempt", "outcome", "ms")
-        rows = [
-            (
-                *(short_time(each.time), each.type, each.event, str(each.attempt)),
-                *(_outcome(each.error, each.status), str(each.milliseconds)),
-            )
-            for each in webhook.deliveries
-        ]
         click.echo()
-        print_table(columns, rows, words=3)
+        _print_deliveries(webhook.deliveries)
 
 
 @remote(_print_all)

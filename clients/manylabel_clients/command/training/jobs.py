@@ -13,7 +13,8 @@ from manylabel_clients.command.output.progress import FitBar
 from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import Conflict
-from manylabel_clients.http.resources.jobs import Job, JobEvent, JobStatus, LogLine, Promote, Trainer
+from manylabel_clients.http.resources.jobs import Job, JobEvent, JobStatus, Promote
+from manylabel_clients.http.responses import LogLine, Trainer
 
 DEFAULT_SEARCH = "default"
 """Value that selects the trainer's suggestions for a search."""

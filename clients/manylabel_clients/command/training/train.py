@@ -15,7 +15,8 @@ from manylabel_clients.command.options import AsJson, Holdout, Params, Seed, nam
 from manylabel_clients.command.output.measures import measure_rows
 from manylabel_clients.command.output.reports import note_warnings, print_report
 from manylabel_clients.command.output.tables import print_table
-from manylabel_clients.command.output.text import print_as, print_json
+from manylabel_clients.command.output.text import alternatives, print_as, print_json
+from manylabel_clients.http.responses import TRAINERS
 
 if TYPE_CHECKING:
     from manylabel_core.datasets import Dataset
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def train(
     file: File,
-    trainer: Annotated[str, Option(help="m3l, mlrl, ssmlrl, prml, prbr or lsa_mml.")] = "m3l",
+    trainer: Annotated[str, Option(help=f"{alternatives(TRAINERS)}.")] = "m3l",
     param: Params = None,
     labels: TrainingLabels = None,
     zero_based: ZeroBased = False,

@@ -6,12 +6,13 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from manylabel_clients.http.errors import Conflict
 from manylabel_clients.http.resources.resource import Resource, call, given, path_of, with_query
+from manylabel_clients.http.responses import DatasetInfo
 from manylabel_clients.http.transport.exchange import Exchange, Request, read, send
 from manylabel_clients.http.transport.json_body import from_json
 from manylabel_clients.http.transport.upload import (
@@ -29,46 +30,6 @@ LabelColumns: TypeAlias = int | str | list[str] | tuple[str, ...]
 
 UPLOAD_SECONDS = 600.0
 """Timeout in seconds for a server to parse a received file."""
-
-_TYPES = {
-    "libsvm": "text/plain",
-    "arff": "text/plain",
-    "npz": "application/octet-stream",
-    "ndjson": "application/x-ndjson",
-    "csv": "text/csv",
-    "tsv": "text/tab-separated-values",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetInfo:
-    """A dataset of labelled rows on a server."""
-
-    name: str
-    format: str
-    """Format of the upload."""
-    rows: int
-    features: int
-    labels: int
-    cardinality: float
-    """Mean number of labels of a row."""
-    density: float
-    """Cardinality divided by the number of labels."""
-    views: dict[str, int]
-    """Number of features of each view; one view has the name ``x``."""
-    splits: dict[str, int]
-    """Number of rows of each split, such as ``train`` and ``test``."""
-    checksum: str
-    bytes: int
-    """Size on the server."""
-    created: str
-    """Time of the upload (RFC 3339, UTC)."""
-    text: dict[str, Any] | None = None
-    """Text options of records with all defaults; None if there are only numbers."""
-    weighted: bool = False
-    """Whether rows have weights."""
-    details: dict[str, Any] | None = None
-    """Label names, and the number of rows of each."""
 
 
 def dataset_info(answer: Mapping[str, Any]) -> DatasetInfo:
@@ -161,7 +122,7 @@ class DatasetCalls(Resource):
             weight=weight,
             text=json.dumps(dict(text)) if isinstance(text, Mapping) else None if text is None else _line(text),
         )
-        file, content_type = body_of(source), _TYPES.get(format, "application/octet-stream")
+        file, content_type = body_of(source), "application/octet-stream"
         body, parts = file, {}
         if _is_xml(labels):
             parts["labels"] = body_of(labels)  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from manylabel_clients.http.errors import Conflict, ManyLabelError
@@ -20,6 +20,7 @@ from manylabel_clients.http.resources.resource import (
     path_of,
     with_query,
 )
+from manylabel_clients.http.responses import LogLine, Trainer, _JobStatus
 from manylabel_clients.http.transport.exchange import Exchange, Pause, Request, read, send
 from manylabel_clients.http.transport.json_body import encode
 from manylabel_clients.http.transport.sse import EventStream
@@ -35,98 +36,6 @@ ENDED = ("succeeded", "failed", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
-class JobProgress:
-    """Progress of a job."""
-
-    iteration: int
-    objective: float | None
-    """Value of the objective."""
-    gap: float | None
-    """Upper bound of the relative distance from the optimum."""
-    seconds: float
-    """Seconds of the current fit."""
-    checkpoint: int | None
-    """Iteration of the last checkpoint, from which the fit would resume."""
-    trials: dict[str, int] | None
-    """Trials of a search: how many are ``done``, and the ``total``."""
-    best: dict[str, Any] | None
-    """Best trial of a search so far: ``params`` and ``score``."""
-    fold: int | None = None
-    """The fit in progress omits this fold, counted from 1; None for the fit of all rows."""
-    folds: int | None = None
-    """Number of folds, of a trial or for thresholds and probabilities; None for none."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobError:
-    """Reason why a job failed."""
-
-    code: str
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class JobResult:
-    """Result of a job."""
-
-    model: str
-    version: int
-    rows: int
-    """Number of examples learnt."""
-    converged: bool
-    """Whether the fit converged within its iterations."""
-    gap: float | None
-    """Upper bound of the relative distance from the optimum at the end; None if unknown."""
-    promoted: bool
-    """Whether the version was promoted automatically."""
-    not_promoted_because: str | None
-    """Reasons why ``if_better`` did not serve the version; else None."""
-    held_out: dict[str, Any] | None
-    """Results on held-out rows: ``rows``, ``measures``, ``baseline``, and ``labels`` with the scores of each."""
-    params: dict[str, Any]
-    """Parameters of the model; for a search, the best."""
-    trials: list[dict[str, Any]]
-    """Trials of a search: ``params``, ``score``, ``scores`` and ``seconds`` of each."""
-    seconds: float
-    worse: str | None = None
-    """Amount by which the version scored lower than the one it replaced, on the same rows; else None."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobStatus:
-    """Status of a job."""
-
-    id: str
-    state: str
-    """``queued``, ``running``, ``succeeded``, ``failed`` or ``cancelled``."""
-    trainer: str
-    params: dict[str, Any]
-    data: dict[str, Any]
-    holdout: Any
-    search: dict[str, Any] | None
-    seed: int
-    model: str
-    """Name of the model that gets the version."""
-    promote: Promote
-    """When the new version is served; see `Client.train`."""
-    created: str
-    started: str | None
-    ended: str | None
-    attempt: int
-    """Number of attempts."""
-    sampled: dict[str, Any] | None
-    """Examples from a stream: how many were requested, sampled and omitted, and the same in words, ``text``."""
-    progress: JobProgress | None
-    result: JobResult | None
-    error: JobError | None
-
-    @property
-    def has_ended(self) -> bool:
-        """True if the job has succeeded, failed or been cancelled."""
-        return self.state in ENDED
-
-
-@dataclass(frozen=True, slots=True)
 class JobEvent:
     """Event of a job."""
 
@@ -138,34 +47,15 @@ class JobEvent:
     """Fields of the server's documentation."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """Line in the log of a job."""
+class JobStatus(_JobStatus):
+    """Status of a job."""
 
-    n: int
-    """Number of the line, from 1."""
-    time: str
-    """Time of the line (RFC 3339, UTC)."""
-    text: str
+    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Trainer:
-    """Trainer of a server."""
-
-    name: str
-    title: str
-    """Title of the trainer."""
-    needs: str
-    """Data that the trainer learns from."""
-    params: dict[str, Any]
-    """JSON schema of its parameters: types, bounds, defaults."""
-    search: dict[str, list[float]]
-    """Values of a search without ``params``."""
-    weights: bool = True
-    """Whether the trainer accepts row weights; if not, the data must have none."""
-    rbf_search: dict[str, list[float | str]] = field(default_factory=dict)
-    """Further values tried if the kernel is rbf, for parameters at their defaults."""
+    @property
+    def has_ended(self) -> bool:
+        """True if the job has succeeded, failed or been cancelled."""
+        return self.state in ENDED
 
 
 class JobFailed(ManyLabelError):

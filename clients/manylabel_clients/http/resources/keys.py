@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final, Literal
 
 from manylabel_clients.http.resources.resource import AsyncResource, Resource, SyncResource, call, given, path_of
+from manylabel_clients.http.responses import ApiKey, NewApiKey, RateLimits
 from manylabel_clients.http.transport.exchange import Exchange, read
 from manylabel_clients.http.transport.json_body import encode
-
-SCOPES = ("predict", "learn", "read", "train", "export", "admin")
-"""Scopes of a key; admin includes all others."""
 
 
 class _Unchanged(Enum):
@@ -26,47 +24,6 @@ _Unset = Literal[_Unchanged.UNCHANGED]
 
 Expiry = str | datetime | None
 """Time with an offset, as a `datetime` or RFC 3339; None: no expiry."""
-
-
-@dataclass(frozen=True, slots=True)
-class RateLimits:
-    """Rate limits of a key; None for no limit."""
-
-    requests_per_second: float | None = None
-    """Maximum average rate of requests, with a burst of one second."""
-    examples_per_second: float | None = None
-    """Maximum average rate of predicted or learnt examples, with a burst of one second."""
-    max_concurrent_requests: int | None = None
-    """Maximum number of concurrent requests."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApiKey:
-    """API key of a server with its permissions. The key itself is shown only when it is created."""
-
-    id: str
-    """Part of the key between its two underscores; not secret."""
-    name: str
-    note: str | None
-    scopes: list[str]
-    models: list[str]
-    """Names of models, datasets and job targets, or prefixes that end in ``*``."""
-    created_at: str
-    """Time of creation (RFC 3339, UTC, like all times)."""
-    expires_at: str | None
-    """Time of expiry; None: no expiry."""
-    revoked_at: str | None
-    rates: RateLimits
-    state: str
-    """``active``, ``expired`` or ``revoked``."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewApiKey(ApiKey):
-    """A new key with its text."""
-
-    key: str = field(repr=False)
-    """The key, ``ml_...``. Store it: it is not shown again."""
 
 
 class KeyCalls(Resource):

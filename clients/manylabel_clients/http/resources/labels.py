@@ -3,84 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from manylabel_clients.http.resources.metrics import Alarms
 from manylabel_clients.http.resources.model_status import model_status
-from manylabel_clients.http.resources.predictions import Learning, Updated
 from manylabel_clients.http.resources.resource import MAX_KEY_OF_MANY, Resource, call, new_key, with_query
+from manylabel_clients.http.responses import LabelPage, Updated
 from manylabel_clients.http.transport.exchange import Exchange
 
 MAX_DESCRIBED = 1_000
 """Maximum number of labels that one request describes."""
-
-
-@dataclass(frozen=True, slots=True)
-class LabelMeasures:
-    """Metrics of one label; None if undefined."""
-
-    precision: float | None
-    recall: float | None
-    f1: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """Calibration of scores: the probability is the logistic function of slope times score plus intercept."""
-
-    slope: float
-    intercept: float
-
-
-@dataclass(frozen=True, slots=True)
-class LabelStatus:
-    """Status of a label."""
-
-    label: str
-    retired: bool
-    """Whether the label is retired: no longer learnt or predicted."""
-    learning: Learning | None
-    """Progress of a new label; None if it has enough examples, is retired or has a title."""
-    examples: float
-    """Number of learnt examples with this label, weighted by their sample weights."""
-    frequency: float | None
-    """Weighted share of examples with the label, among those whose truth about it is known."""
-    first_seen: int | None
-    """Number of the first learnt example with the label, from 1."""
-    last_seen: int | None
-    """Number of the last learnt example with the label."""
-    cumulative: LabelMeasures
-    window: LabelMeasures
-    threshold: float | None
-    """Probability from which the label is predicted; None without calibration."""
-    calibration: Calibration | None
-    """Calibration of the label; None without calibration."""
-    drift: Alarms | None
-    """Drift alarms; None without drift detection."""
-    old_names: Sequence[str] = ()
-    """Earlier names of the label, and names of labels merged into it; sorted."""
-    title: str | None = None
-    """Name of the label for people."""
-    description: str | None = None
-    """Meaning of the label in words."""
-    uri: str | None = None
-    """URI of the label."""
-    paused: bool = False
-    """Whether the label is paused: neither learnt nor predicted until it is resumed."""
-
-
-@dataclass(frozen=True, slots=True)
-class LabelPage:
-    """Page of the labels of a model."""
-
-    labels: list[LabelStatus]
-    total: int
-    """Number of labels of the model."""
-    position: str
-    updates: int
-    version: int | None = None
-    """Version of a trained model whose predictions are measured; None for an online model."""
 
 
 class LabelCalls(Resource):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import httpx2
 
@@ -24,15 +24,7 @@ from manylabel_clients.http.resources.examples import (
 )
 from manylabel_clients.http.resources.forgetting import ForgettingCalls
 from manylabel_clients.http.resources.labels import LabelCalls
-from manylabel_clients.http.resources.metrics import Metrics, MetricsHistory, Reliability
 from manylabel_clients.http.resources.model_status import AnyStatus, model_status
-from manylabel_clients.http.resources.predictions import (
-    Keep,
-    Prediction,
-    UnlabelledPage,
-    Updated,
-    predictions,
-)
 from manylabel_clients.http.resources.resource import (
     MAX_KEY_OF_MANY,
     AsyncResource,
@@ -52,11 +44,16 @@ from manylabel_clients.http.resources.stream import (
     LearningStream,
     LineResult,
     StreamSummary,
+    predictions,
 )
 from manylabel_clients.http.resources.versions import VersionCalls
+from manylabel_clients.http.responses import Metrics, MetricsHistory, Prediction, Reliability, UnlabelledPage, Updated
 from manylabel_clients.http.transport.batches import BATCH_SIZE, Batches, Items, asking
 from manylabel_clients.http.transport.exchange import Exchange, count_from, read
 from manylabel_clients.http.transport.sse import EventStream
+
+Keep = bool | Literal["record"]
+"""Whether the server stores the prediction for delayed labels; with "record", also the example as posted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,13 +317,9 @@ class ModelCalls(LabelCalls, SnapshotCalls, ForgettingCalls, VersionCalls):
         return (yield from self._get(with_query(f"{self._path}/metrics", version=version), Metrics))
 
     @call
-    def metrics_history(self, *, labels: Iterable[str] = (), version: int | None = None) -> Exchange[MetricsHistory]:
-        """Return the history of the prequential metrics at fewer than 256 equally spaced points, and now.
-
-        Up to 16 `labels` have their own metrics, at fewer points.
-        """
-        path = with_query(f"{self._path}/metrics/history", label=list(labels), version=version)
-        return (yield from self._get(path, MetricsHistory))
+    def metrics_history(self, *, version: int | None = None) -> Exchange[MetricsHistory]:
+        """Return the history of the prequential metrics at fewer than 256 equally spaced points, and now."""
+        return (yield from self._get(with_query(f"{self._path}/metrics/history", version=version), MetricsHistory))
 
     @call
     def reliability(self, label: str | None = None) -> Exchange[Reliability]:

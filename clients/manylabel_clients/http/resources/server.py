@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import httpx2
 
 from manylabel_clients.http.errors import Compiling, Conflict, ManyLabelError
-from manylabel_clients.http.resources.model_status import AnySummary, ModelStatus, model_status, model_summary
+from manylabel_clients.http.resources.model_status import AnySummary, model_status, model_summary
 from manylabel_clients.http.resources.models import AsyncModel, Model
 from manylabel_clients.http.resources.resource import Resource, call, given, handle, path_of
+from manylabel_clients.http.responses import ModelStatus, Replicas
 from manylabel_clients.http.transport.exchange import (
     Exchange,
     Pause,
@@ -26,51 +26,6 @@ from manylabel_clients.http.transport.json_body import BYTES, encode
 from manylabel_extras import MissingExtra
 
 _READY_POLL_SECONDS = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class KnownVersions:
-    """Range of versions that a release supports."""
-
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
-class Replica:
-    """Description that a process of a store publishes of itself."""
-
-    id: str
-    this: bool
-    """True for the process that responded."""
-    role: str
-    """The role is ``server`` or ``worker``."""
-    host: str
-    pid: int
-    release: str
-    build: str
-    """Digest of code, libraries and architecture."""
-    formats: KnownVersions
-    """Format versions of log entries and snapshots that it reads."""
-    replay_versions: KnownVersions
-    """Replay versions that it computes."""
-    started_at: str
-    ready: bool
-    models: dict[str, str]
-    """Positions of the models in its memory."""
-    withheld: dict[str, str]
-    """Models that the process must not serve, each with the error code."""
-
-
-@dataclass(frozen=True, slots=True)
-class Replicas:
-    """The processes that share a store, and the versions in use."""
-
-    format: int
-    """Format version of log entries and snapshots that are written."""
-    replay_version: int
-    """Replay version of new models."""
-    replicas: list[Replica]
 
 
 class ServerCalls(Resource):
@@ -104,8 +59,7 @@ class ServerCalls(Resource):
         Parameters
         ----------
         algorithm : str
-            ``falt``, ``salt``, ``kernel_falt``, ``kernel_salt``, ``passive_aggressive`` or
-            ``kernel_passive_aggressive``.
+            Name of the learner, such as ``falt`` or ``kernel_salt``; docs/learners.md has all.
         features : sequence of str, or int, optional
             Names or number of the features; others are rejected. Default: features are added when they first appear.
         labels : sequence of str or mapping, optional

@@ -3,45 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from manylabel_clients.http.resources.predictions import Updated
-from manylabel_clients.http.resources.resource import Resource, call, given, with_query
+from manylabel_clients.http.resources.resource import Resource, call, with_query
+from manylabel_clients.http.responses import RolledBack, Snapshot
 from manylabel_clients.http.transport.exchange import Exchange, read
-from manylabel_clients.http.transport.json_body import encode
-
-_POSITION = re.compile("[0-9]+(-[0-9]+)*")
-"""Pattern of positions; names of snapshots never match it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Stored state of a model."""
-
-    position: str
-    """Log position of the snapshot. Opaque."""
-    bytes: int
-    """Size in bytes."""
-    created: str
-    """Time of the snapshot (RFC 3339, UTC)."""
-    pinned: bool
-    """Whether a rollback in the log needs the snapshot, so that it is retained."""
-    manual: bool
-    """True for a manual snapshot, which stays until it is deleted."""
-    name: str | None
-    """Name, which can be used instead of the position."""
-    note: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class RolledBack(Updated):
-    """Result of a rollback; `updates` is the resulting number of learnt examples."""
-
-    rolled_back_to: str = field(kw_only=True)
-    """Position of the restored state."""
 
 
 class SnapshotCalls(Resource):
@@ -53,28 +20,22 @@ class SnapshotCalls(Resource):
         return (yield from self._list(f"{self._path}/snapshots", "snapshots", Snapshot))
 
     @call
-    def take_snapshot(self, name: str | None = None, note: str | None = None) -> Exchange[Snapshot]:
-        """Take a manual snapshot, which stays until it is deleted."""
-        about = given(name=name, note=note)
-        return read((yield from self._post(f"{self._path}/snapshots", encode(about) if about else None)), Snapshot)
+    def take_snapshot(self) -> Exchange[Snapshot]:
+        """Take a snapshot of the current state, which newer ones replace."""
+        return read((yield from self._post(f"{self._path}/snapshots", None)), Snapshot)
 
     @call
-    def download_snapshot(self, snapshot: str) -> Exchange[bytes]:
-        """Return a snapshot, by position or name, as a safetensors file for `upload_model`."""
-        return (yield from self._download(self._snapshot_path(snapshot)))
-
-    @call
-    def delete_snapshot(self, snapshot: str) -> Exchange[None]:
-        """Delete a manual snapshot, by its position or name; it stays while the model itself needs it."""
-        yield from self._delete(self._snapshot_path(snapshot))
+    def download_snapshot(self, position: str) -> Exchange[bytes]:
+        """Return a snapshot as a safetensors file for `upload_model`."""
+        return (yield from self._download(f"{self._path}/snapshots/{quote(position, safe='')}"))
 
     @call
     def rollback(self, to: str, *, key: str | None = None) -> Exchange[RolledBack]:
-        """Roll the model back to a position, a snapshot's name or a time (``2026-11-27T10:03:00Z``), on every server.
+        """Roll the model back to a position or a time (``2026-11-27T10:03:00Z``), on every server.
 
         Raises NotFound if there is no such state, and Expired if the history of the model begins later.
         """
-        part = "position" if _POSITION.fullmatch(to) else "time" if ":" in to else "name"
+        part = "time" if ":" in to else "position"
         return (yield from self._learn(f"{self._path}/rollback", {part: to}, key, RolledBack))
 
     @call
@@ -90,6 +51,3 @@ class SnapshotCalls(Resource):
             with_query(f"{self._path}/log", **{"from": start, "to": to, "limit": limit})
         )
         return [json.loads(line) for line in content.splitlines()]
-
-    def _snapshot_path(self, snapshot: str) -> str:
-        return f"{self._path}/snapshots/{quote(snapshot, safe='')}"

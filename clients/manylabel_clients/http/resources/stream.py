@@ -10,8 +10,8 @@ import httpx2
 
 from manylabel_clients.http.errors import ApiError
 from manylabel_clients.http.resources.examples import Example, encode_pair
-from manylabel_clients.http.resources.predictions import Prediction, predictions
 from manylabel_clients.http.resources.resource import new_key
+from manylabel_clients.http.responses import Prediction
 from manylabel_clients.http.transport.batches import Batches, Items
 from manylabel_clients.http.transport.exchange import (
     Exchange,
@@ -22,7 +22,7 @@ from manylabel_clients.http.transport.exchange import (
     send,
     unexpected,
 )
-from manylabel_clients.http.transport.json_body import NDJSON
+from manylabel_clients.http.transport.json_body import NDJSON, from_json
 from manylabel_clients.http.transport.retry import Retry
 
 _TIMED_OUT = 408
@@ -151,6 +151,13 @@ class LearningStream(BatchStream[StreamSummary]):
                 return [StreamSummary(first + done, learnt, replayed, counts["position"], counts["updates"])]
             failures = 1 if reached else failures + 1
             yield self._pause(interruption, failures, first - 1 + done)
+
+
+def predictions(answer: Mapping[str, Any]) -> list[Prediction]:
+    """Return the predictions in the JSON of a batch, or of one example."""
+    whole = {part: answer.get(part) for part in ("expires", "stale_seconds")}
+    whole["position"] = answer["position"]
+    return [from_json(Prediction, {**one, **whole}) for one in answer.get("predictions", [answer])]
 
 
 def _answers(response: httpx2.Response, first: int, n_lines: int) -> list[LineResult]:

@@ -3,67 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from manylabel_clients.http.resources.resource import AsyncResource, Resource, SyncResource, call, given, path_of
+from manylabel_clients.http.responses import NewWebhook, Webhook, WebhookDelivery
 from manylabel_clients.http.transport.exchange import Exchange, read
 from manylabel_clients.http.transport.json_body import encode
-
-EVENTS = ("label", "drift", "job", "promoted", "review")
-"""Types of events that a webhook can select."""
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookDelivery:
-    """Attempt to deliver an event."""
-
-    event: str
-    """Id of the event, as in the header ``webhook-id``."""
-    type: str
-    time: str
-    """Time of the attempt (RFC 3339, UTC)."""
-    attempt: int
-    """Number of the attempt, from 1."""
-    milliseconds: int
-    status: int | None
-    """Status of the response; None without a response."""
-    error: str | None
-    """Code of the error; None if the event was delivered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Webhook:
-    """A webhook of a server, without its secret."""
-
-    id: str
-    url: str = field(repr=False)
-    """Address of the receiver, which may contain a secret."""
-    events: list[str]
-    models: list[str]
-    """Names of models, or prefixes of names followed by ``*``."""
-    created_at: str
-    state: str
-    """``active`` or ``disabled``."""
-    reason: str | None
-    """Error code because of which the webhook was disabled."""
-    waiting: int
-    """Number of events that wait for delivery."""
-    dropped: int
-    """Number of events dropped because the queue was full, which the receiver has not been notified of yet."""
-    delivered: int
-    """Number of events delivered so far."""
-    failures: int
-    """Number of failed attempts to deliver the first queued event."""
-    deliveries: list[WebhookDelivery] = field(default_factory=list)
-    """Latest attempts, newest first; only in the response for a single webhook."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewWebhook(Webhook):
-    """A webhook that was just created, with its secret."""
-
-    secret: str = field(default="", repr=False)
-    """Secret that signs the events, ``whsec_...``. Store it: it is not shown again."""
 
 
 class WebhookCalls(Resource):

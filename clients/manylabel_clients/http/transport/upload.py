@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, NamedTuple, TypeAlias
 
+from manylabel_clients.http.responses import EXTENSIONS
 from manylabel_clients.http.transport.exchange import Pieces
 
 Source: TypeAlias = str | Path | bytes | IO[bytes]
@@ -18,19 +19,6 @@ ReportBytes: TypeAlias = Callable[[int], object]
 """Callback with the number of bytes of a body sent so far."""
 
 PIECE_BYTES = 2**18
-
-FORMATS = {
-    ".libsvm": "libsvm",
-    ".svm": "libsvm",
-    ".svmlight": "libsvm",
-    ".arff": "arff",
-    ".npz": "npz",
-    ".ndjson": "ndjson",
-    ".jsonl": "ndjson",
-    ".csv": "csv",
-    ".tsv": "tsv",
-}
-"""Format of a file, by the ending of its name."""
 
 
 class Body(NamedTuple):
@@ -60,9 +48,9 @@ def format_of(source: Source) -> str:
     unknown."""
     name = str(source) if isinstance(source, (str, Path)) else getattr(source, "name", "")
     suffix = extension_of(name) if isinstance(name, str) else ""
-    if suffix not in FORMATS:
-        raise ValueError(f"pass a format, because the name has none of the endings {', '.join(FORMATS)}")
-    return FORMATS[suffix]
+    if suffix not in EXTENSIONS:
+        raise ValueError(f"pass a format, because the name has none of the endings {', '.join(EXTENSIONS)}")
+    return EXTENSIONS[suffix]
 
 
 def extension_of(name: str | PathLike[str]) -> str:

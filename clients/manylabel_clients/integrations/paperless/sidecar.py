@@ -18,8 +18,7 @@ from pathlib import Path
 
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import ApiError
-from manylabel_clients.http.resources.model_status import ModelStatus
-from manylabel_clients.http.resources.predictions import Prediction
+from manylabel_clients.http.responses import ModelStatus, Prediction
 from manylabel_clients.integrations.paperless.archive import Archive, Catalogue, Document, PaperlessError, parse_time
 
 REVIEW_TAG = "manylabel-review"

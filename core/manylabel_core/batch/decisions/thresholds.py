@@ -159,24 +159,9 @@ def _f1(hits: Any, predicted: Any, n_true: Any) -> NDArray[Any]:
     return np.asarray(2.0 * hits / np.where(total > 0, total, 1))
 
 
-def rule_thresholds(scores: Matrix, Y: Matrix, rule: str) -> Matrix:
-    """Return thresholds by a rule of `parameters.THRESHOLDS`, shape (n_labels,); 0.5 for a label of all or no rows."""
+def half_or_best_cuts(scores: Matrix, Y: Matrix) -> Matrix:
+    """Return the thresholds with the highest F1 of each label, shape (n_labels,); 0.5 for a label of all or no rows."""
     found = np.full(scores.shape[1], HALF)
     both = (Y == 1).any(axis=0) & (Y == 0).any(axis=0)
-    if rule == "f1":
-        found[both] = best_cuts(scores[:, both], Y[:, both] == 1, "macro_f1", shared=False)
-    elif rule == "prevalence":
-        for label in np.flatnonzero(both):
-            found[label] = _cut_after(np.sort(scores[:, label])[::-1], int(Y[:, label].sum()))
+    found[both] = best_cuts(scores[:, both], Y[:, both] == 1, "macro_f1", shared=False)
     return found
-
-
-def _cut_after(ranked: Matrix, count: int) -> float:
-    """Return a threshold that about this number of the descending scores exceed; equal scores stay together."""
-    ends = np.flatnonzero(np.concatenate([[True], ranked[1:] < ranked[:-1], [True]]))
-    k = int(ends[np.argmin(np.abs(ends - count))])
-    if k == 0:
-        return float(np.nextafter(ranked[0], np.inf))
-    if k == len(ranked):
-        return float(np.nextafter(ranked[-1], -np.inf))
-    return float(between(ranked[k], ranked[k - 1]))

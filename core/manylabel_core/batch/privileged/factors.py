@@ -36,7 +36,7 @@ class Factors(NamedTuple):
 
 def leading(Z: Matrix, rank: int, gamma1: float) -> Factors:
     """Return the cheapest factors of the best approximation of Z, (n_labels, n_features), by a matrix of some rank, Eq.
-    (34).
+    (31).
     """
     wide = len(Z) <= Z.shape[1]
     V = _eigenvectors(Z if wide else Z.T, rank)

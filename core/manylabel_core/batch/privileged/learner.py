@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,10 +39,8 @@ class PrivilegedLearner(BatchLearner):
     C: float | None
     rho: float
     gamma2: float
-    loss: str
     fit_intercept: bool
     intercept_scaling: float
-    privileged: int | str
 
     def to_linear(self) -> LinearScores:
         """Return the weights Z and intercepts minus thresholds, without the training state.
@@ -56,24 +53,19 @@ class PrivilegedLearner(BatchLearner):
     def _privileged(self, X: Any, signs: Signs, weights: Weighting | None) -> tuple[Any, Privileged]:
         """Return X in double precision, and the labels for the solver."""
         check_diagonal(row_norms(X, squared=True))
-        mask = nearest(signs, self.privileged, weights) if not isinstance(self.privileged, str) else None
         problem = Privileged(
             signs,
             C=self._price(),
             rho=float(self.rho),
             gamma=float(self.gamma2),
-            loss=self.loss,
             intercept=float(self.intercept_scaling) ** 2 if self.fit_intercept else 0.0,
-            mask=mask,
             weights=weights,
         )
         return X.astype(np.float64, copy=False), problem
 
     def _price(self) -> float:
         """Return C."""
-        if self.C is not None:
-            return float(self.C)
-        return 0.3 if self.rho == math.inf else 3 * float(self.rho)
+        return 3 * float(self.rho) if self.C is None else float(self.C)
 
     def _keep_scores(self, Z: NDArray[np.float64], intercept: NDArray[np.float64]) -> None:
         """Store weights of shape (n_labels, n_features), and intercepts."""
@@ -95,16 +87,3 @@ class PrivilegedLearner(BatchLearner):
         )
         fresh = problem.start()
         return found if all(a.shape == b.shape for a, b in zip(found, fresh, strict=True)) else None
-
-
-def nearest(signs: NDArray[np.int8], number: int, weights: NDArray[np.float64] | None = None) -> NDArray[np.bool_]:
-    """Return for each label the nearest labels in weighted Hamming distance, (n_labels, n_labels) of bool; in a tie,
-    the first.
-    """
-    S = signs.astype(np.float32)  # sums of +1 and -1 are exact
-    agreement = S.T @ S if weights is None else signs.T @ (weights[:, None] * signs)
-    np.fill_diagonal(agreement, -np.inf)
-    order = np.argsort(-agreement, axis=1, kind="stable")[:, : min(number, len(agreement) - 1)]
-    mask = np.zeros(agreement.shape, dtype=bool)
-    np.put_along_axis(mask, order, True, axis=1)
-    return mask

@@ -47,7 +47,7 @@ class Reached:
     round_: int = 0  # current round; 0 before the first
     n_iter: int = 0  # passes of the solver, including those before a resumption
     trace: list[float] = field(default_factory=list)  # objective after every split and every solution of a round
-    objective: float = np.inf  # (32)
+    objective: float = np.inf  # (29)
     gap: float = np.inf  # relative duality gap of the current problem
     converged: bool = False  # whether all rounds have ended
     stopped: bool = False  # whether the caller ended the fit
@@ -149,7 +149,7 @@ class Rounds:
         return after
 
     def _objective(self, factors: Factors, intercept: NDArray[np.float64], known: Matrix) -> float:
-        """Evaluate (32) at privileged weights lifted to feasibility."""
+        """Evaluate (29) at privileged weights lifted to feasibility."""
 
         def scores(labels: slice) -> Matrix:
             Z = factors.W[:, labels].T @ factors.D

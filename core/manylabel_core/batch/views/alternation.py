@@ -43,7 +43,6 @@ class Prices(NamedTuple):
     beta: float
     gamma: float
     ridge: float
-    label_ridge: float
 
 
 class Moments(NamedTuple):
@@ -133,7 +132,7 @@ class Alternation:
         errors = self.errors(model, moments)
         prices = self.prices
         views = float(self.factors(model.alpha) @ (errors[:-1] + self.counts))
-        labels = prices.beta * (errors[-1] + prices.label_ridge * float(np.vdot(model.W, model.W)))
+        labels = prices.beta * (errors[-1] + float(np.vdot(model.W, model.W)))
         together = steps.hsic([B.T @ B for B in model.bases])
         return float((views + labels + prices.ridge * moments.square) / self.n - prices.gamma * together)
 
@@ -165,7 +164,7 @@ class Alternation:
         return steps.Quadratic(factor * moments.grams[v] - G, factor * moments.crosses[v], least)
 
     def _weights(self, model: Model, moments: Moments) -> Model:
-        return model._replace(W=steps.weights(moments.grams[-1], moments.crosses[-1], self.prices.label_ridge))
+        return model._replace(W=steps.weights(moments.grams[-1], moments.crosses[-1]))
 
 
 def _gap(trace: Sequence[float]) -> float:

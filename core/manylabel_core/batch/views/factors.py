@@ -2,7 +2,7 @@
 
 Objective (8) has the same penalty for all directions of a representation, so one view carries little information about
 the others. With the covariance, the representation of a row is its expectation given the views of the row. See Eqs.
-(46) to (48) of docs/mathematics.md.
+(43) to (45) of docs/mathematics.md.
 """
 
 from __future__ import annotations

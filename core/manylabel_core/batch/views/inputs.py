@@ -92,14 +92,14 @@ def fitted_scaling(name: str, X: Any, present: Mask) -> FittedScaling | None:
     return None if scaling is None else scaling.fit(X if present.all() else X[present])
 
 
-def fitted_block(name: str, X: Any, present: Mask, *, centre: bool) -> Block:
-    """Return a view scaled to a mean energy of 1 per row, centred or not."""
+def fitted_block(name: str, X: Any, present: Mask) -> Block:
+    """Return a view centred and scaled to a mean energy of 1 per row."""
     there = None if present.all() else present
     n_present = int(np.count_nonzero(present))
     if n_present == 0:
         raise TooFewRows(f"missing: no row has the view {name!r}")
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = column_means(X, n_present) if centre else np.zeros(X.shape[1])
+        mean = column_means(X, n_present)
         block = Block(X, there, mean, 1.0)
         energy, offset = block.energy(), n_present * float(mean @ mean)
     if not np.isfinite(energy + offset):

@@ -45,7 +45,7 @@ def start(
     left, *bases = (np.where(there, B, 0.0)[:, kept] for B in (left, *bases))
     lengths = np.where(there, lengths, 1.0)[kept]
     P = Z @ (left * lengths)
-    W = steps.weights(labels.gram(P), labels.cross(P), prices.label_ridge)
+    W = steps.weights(labels.gram(P), labels.cross(P))
     bases = [np.where(there[kept], B / lengths, _directions(B.shape, random)) for B in bases]
     return Model([steps.in_ball(np.ascontiguousarray(B)) for B in bases], W, alpha)
 

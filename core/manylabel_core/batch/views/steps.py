@@ -94,13 +94,13 @@ def representation(normal: Matrix, right: Matrix) -> Matrix:
     try:
         factor = cho_factor(normal, lower=True)
     except LinAlgError as error:
-        raise ValueError("ridge and label_ridge must be larger: without them a solution is not unique") from error
+        raise ValueError("ridge must be larger: without it a solution is not unique") from error
     return np.ascontiguousarray(cho_solve(factor, right.T).T)
 
 
-def weights(gram: Matrix, cross: Matrix, ridge: float) -> Matrix:
-    """Return W of the labels, Eq. (20) with a ridge: `W (P'P + ridge I) = Y'P` over the labelled rows."""
-    return representation(gram + ridge * np.eye(len(gram)), cross)
+def weights(gram: Matrix, cross: Matrix) -> Matrix:
+    """Return W of the labels, Eq. (20) with a ridge: `W (P'P + I) = Y'P` over the labelled rows."""
+    return representation(gram + np.eye(len(gram)), cross)
 
 
 def _penalty(values: Matrix, least: float) -> float:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from manylabel_core.datasets.building import checked
 from manylabel_core.datasets.dataset import SINGLE, Dataset, View
@@ -46,7 +47,7 @@ def read_npz(source: Source, *, limits: ReaderLimits = ReaderLimits()) -> Datase
         feature stored twice, an array larger than the limits.
     """
     with opened(source) as file, Archive(file) as archive:
-        reading = _Reading(archive, limits)
+        reading = Reading(archive, limits)
         layout = reading.layout()
         X, Y = reading.matrix("X", layout), reading.labels()
         if X.shape[0] != Y.shape[0]:
@@ -90,20 +91,20 @@ class _Layout(NamedTuple):
         return ~lacked
 
 
-class _Reading:
-    """Reader of the arrays of an archive within the remaining limits."""
+class Reading:
+    """Reader of the arrays of an archive within the remaining limits; features have the type `dtype`."""
 
-    def __init__(self, archive: Archive, limits: ReaderLimits) -> None:
+    def __init__(self, archive: Archive, limits: ReaderLimits, dtype: DTypeLike = np.float32) -> None:
         self._archive = archive
+        self._dtype = dtype
         self._limits = limits
         self._bytes = limits.bytes
         self._nonzeros = limits.nonzeros
 
     def array(self, name: str, dimensions: int) -> NDArray[Any]:
-        with self._archive.open(name, dimensions) as array:
-            if dimensions == 2:
-                self._take(array.shape[0] * array.shape[1], name)
-            whole = array.whole(self._bytes)
+        if dimensions == 2:
+            self._take(prod(self._archive.header(name, dimensions).shape), name)
+        whole = self._archive.array(name, dimensions, self._bytes)
         self._bytes -= whole.nbytes
         return whole
 
@@ -120,7 +121,7 @@ class _Reading:
         if name in self._archive:
             values = layout.blank(self.array(name, 2))
             _check_values(name, values, lambda at: at // max(n_columns, 1), missing=True)
-            return np.ascontiguousarray(values, dtype=np.float32)
+            return np.ascontiguousarray(values, dtype=self._dtype)
         return self._csr(name, n_rows, n_columns, self.array(f"{name}_data", 1), layout)
 
     def labels(self) -> sp.csr_array:
@@ -161,7 +162,7 @@ class _Reading:
                 before = np.concatenate([np.zeros(1, np.int64), np.cumsum(has)])
                 data, indices, indptr = data[has], indices[has], before[indptr]
             _check_values(name, data, row_of)
-            values = data.astype(np.float32)
+            values = data.astype(self._dtype)
         csr = sp.csr_array((values, indices.astype(np.int32), indptr.astype(np.int64)), shape=(n_rows, n_columns))
         csr.sort_indices()
         twice = _repeats(csr)
@@ -175,13 +176,17 @@ class _Reading:
         self._bytes = max(self._bytes - sum(map(sys.getsizeof, names or ())), 0)
         return names
 
-    def layout(self) -> _Layout:
-        """Return the columns of the views, and the mask of the rows that lack them."""
+    def one_view(self) -> _Layout:
+        """Return the layout of a single view with all columns, which every row has."""
         n_rows, n_columns = self._archive.shape("X", ("data", "indices", "indptr", "shape"))
         self._limits.check("rows", n_rows, member="X")
         self._limits.check("features", n_columns, member="X")
-        ids: NDArray[Any] = np.zeros(n_columns, dtype=np.int64)
-        names: tuple[str, ...] = (SINGLE,)
+        return _Layout(np.zeros(n_columns, dtype=np.int64), (SINGLE,), np.zeros((n_rows, 1), dtype=np.bool_))
+
+    def layout(self) -> _Layout:
+        """Return the columns of the views, and the mask of the rows that lack them."""
+        ids, names, lacking = self.one_view()
+        n_rows, n_columns = len(lacking), len(ids)
         if "view_id" in self._archive:
             ids = self.array("view_id", 1)
             _check_integers("view_id", ids)

@@ -1,6 +1,6 @@
 """Compiled functions for one label of the SVM+ dual: objectives, and coordinate descent on active variables.
 
-The privileged features of a kind k are +1 for the labels P_k, of those that the mask lists, and -1 for the others, so
+The privileged features of a kind k are +1 for the labels P_k, without the label itself, and -1 for the others, so
 their products need the labels of P_k only. With `E_k` the sum of e over the kind, `h_l = sum_k E_k [l in P_k]`, `A =
 sum E` and `H = sum h`,
 
@@ -18,7 +18,7 @@ from manylabel_core.solvers._shuffle import shuffle
 from manylabel_core.solvers.privileged._either import add, score
 
 SLACK = 0.01
-"""A variable at a bound that is on the right side of its margin by at least this stays there."""
+"""A variable at 0 that is on the right side of its margin by at least this stays there."""
 ENOUGH = 0.1
 """A sweep that gains less than this share of the first one's gain is a visit's last."""
 POLISH = 3
@@ -65,41 +65,40 @@ def privileged_sums(task, label, alpha, beta, listed, sums):  # type: ignore[no-
     """Write the number of privileged labels in each kind, (n_kinds,), and h followed by A and H, (n_labels + 2,)."""
     E, _ = excess(task, alpha, beta)
     sums[:] = 0.0
-    mask = task.mask[label]
     for k in range(len(E)):
         listed[k] = 0.0
         for p in range(task.indptr[k], task.indptr[k + 1]):
-            listed[k] += mask[task.indices[p]]
+            listed[k] += task.indices[p] != label
         if E[k] != 0.0:
-            _move(task, mask, listed, k, E[k], sums)
+            _move(task, label, listed, k, E[k], sums)
 
 
 @compiled
-def _move(task, mask, listed, k, change, sums):  # type: ignore[no-untyped-def]
+def _move(task, label, listed, k, change, sums):  # type: ignore[no-untyped-def]
     """Change E_k."""
     for p in range(task.indptr[k], task.indptr[k + 1]):
-        if mask[task.indices[p]]:
+        if task.indices[p] != label:
             sums[task.indices[p]] += change
     sums[-2] += change
     sums[-1] += change * listed[k]
 
 
 @compiled
-def _slack(task, mask, listed, length, k, sums):  # type: ignore[no-untyped-def]
+def _slack(task, label, listed, length, k, sums):  # type: ignore[no-untyped-def]
     """Return `<w~, t_k>`; length is |t|^2."""
     total = 0.0
     for p in range(task.indptr[k], task.indptr[k + 1]):
-        if mask[task.indices[p]]:
+        if task.indices[p] != label:
             total += sums[task.indices[p]]
     return (4.0 * total - 2.0 * sums[-2] * listed[k] - 2.0 * sums[-1] + sums[-2] * length) / task.gamma
 
 
 @compiled
-def _products(task, mask, listed, length, r, near):  # type: ignore[no-untyped-def]
+def _products(task, label, listed, length, r, near):  # type: ignore[no-untyped-def]
     """Write `<t_k, t_r>` for all kinds k."""
-    shared = np.zeros(len(mask), np.bool_)
+    shared = np.zeros(len(task.Y), np.bool_)
     for p in range(task.indptr[r], task.indptr[r + 1]):
-        shared[task.indices[p]] = mask[task.indices[p]]
+        shared[task.indices[p]] = task.indices[p] != label
     for k in range(len(near)):
         both = 0.0
         for p in range(task.indptr[k], task.indptr[k + 1]):
@@ -117,13 +116,13 @@ def privileged_weights(task, label, alpha, beta, v):  # type: ignore[no-untyped-
     privileged_sums(task, label, alpha, beta, listed, sums)
     A = sums[-2]
     for other in range(len(v) - 1):
-        v[other] = (2.0 * sums[other] - A) / task.gamma if task.mask[label, other] else 0.0
+        v[other] = (2.0 * sums[other] - A) / task.gamma if other != label else 0.0
     v[-1] = A / task.gamma
 
 
 @compiled
 def slacks_of(task, v, slacks):  # type: ignore[no-untyped-def]
-    """Write `<v, t_k>` of all kinds, (n_kinds,), for v of shape (n_labels + 1,), which is 0 outside of the mask."""
+    """Write `<v, t_k>` of all kinds, (n_kinds,), for v of shape (n_labels + 1,), 0 for the label itself."""
     if not v.any():
         slacks[:] = 0.0
         return
@@ -138,24 +137,19 @@ def slacks_of(task, v, slacks):  # type: ignore[no-untyped-def]
 @compiled
 def lost(task, weights, margins, v, slacks):  # type: ignore[no-untyped-def]
     """Lift v to feasibility by the weight of the constant, in place with its slacks; return `gamma/2 |v|^2 + C sum
-    slack + rho/2 sum zeta^2` (hinge: `rho sum zeta`).
+    slack + rho/2 sum zeta^2`.
     """
     slacks_of(task, v, slacks)
     least = -slacks.min()
-    if task.rho == np.inf:
-        for i in range(len(margins)):
-            least = max(least, 1.0 - margins[i] - slacks[task.kinds[i]])
     if least > NOTHING:
         v[-1] += least
         slacks_of(task, v, slacks)
     total = 0.5 * task.gamma * np.sum(v * v) + task.C * np.sum(task.sizes * slacks)
-    if task.rho < np.inf:
-        missing = 0.0
-        for i in range(len(margins)):
-            zeta = max(0.0, 1.0 - margins[i] - slacks[task.kinds[i]])
-            missing += weights[i] * (0.5 * zeta * zeta if task.ridge > 0.0 else zeta)
-        total += task.rho * missing
-    return total
+    missing = 0.0
+    for i in range(len(margins)):
+        zeta = max(0.0, 1.0 - margins[i] - slacks[task.kinds[i]])
+        missing += weights[i] * (0.5 * zeta * zeta)
+    return total + task.rho * missing
 
 
 @compiled
@@ -189,9 +183,8 @@ def list_active(task, weights, margins, alpha, beta, slacks, pairs, kinds):  # t
     n_pairs, n_kinds = 0, 0
     for i in range(len(margins)):
         k = task.kinds[i]
-        ridge, upper = task.ridge / weights[i], task.upper * weights[i]
-        t = 1.0 - margins[i] - ridge * alpha[i] - (slacks[k] if beta[k] == 0.0 else 0.0)
-        if (alpha[i] == 0.0 and t <= -SLACK) or (alpha[i] == upper and t >= SLACK):
+        t = 1.0 - margins[i] - task.ridge / weights[i] * alpha[i] - (slacks[k] if beta[k] == 0.0 else 0.0)
+        if alpha[i] == 0.0 and t <= -SLACK:
             continue
         pairs[n_pairs] = i
         n_pairs += 1
@@ -208,34 +201,36 @@ def visit(X, squares, task, weights, label, pairs, kinds, alpha, beta, s, z, swe
     gained, idle = _visit_idle(X, squares, task, weights, label, pairs, alpha, beta, s, z, sweeps, goal, state)
     if idle:
         return gained
-    mask, length = task.mask[label], task.mask[label].sum() + 1.0
-    sums, listed, near = np.empty(len(mask) + 2), np.empty(len(beta)), np.empty(len(beta))
+    n_labels, length = len(task.Y), np.float64(len(task.Y))
+    sums, listed, near = np.empty(n_labels + 2), np.empty(len(beta)), np.empty(len(beta))
     privileged_sums(task, label, alpha, beta, listed, sums)
     r = np.argmax(beta)
-    _products(task, mask, listed, length, r, near)
+    _products(task, label, listed, length, r, near)
     quiet = QUIET * goal / (task.C * task.sizes.sum())  # raising all slacks by this amount costs that share of the goal
     b, total, first = intercept(task, label, alpha), gained, 0.0
     for sweep in range(sweeps):
-        gain, g_r = 0.0, _slack(task, mask, listed, length, r, sums)
+        gain, g_r = 0.0, _slack(task, label, listed, length, r, sums)
         shuffle(pairs, state)
         for i in pairs:
             k, y = task.kinds[i], task.Y[label, i]
-            ridge, upper = task.ridge / weights[i], task.upper * weights[i]
+            ridge = task.ridge / weights[i]
             t = 1.0 - y * (score(X, i, z) + b) - ridge * alpha[i]
-            g = _slack(task, mask, listed, length, k, sums)
+            g = _slack(task, label, listed, length, k, sums)
             bends = s * squares[i] + task.intercept + ridge, length / task.gamma, near[k] / task.gamma
-            move, shift, back = _step(t, g, g_r, bends, alpha[i], upper, beta[k], beta[r], k != r)
+            move, shift, back = _step(t, g, g_r, bends, alpha[i], np.inf, beta[k], beta[r], k != r)
             gain += _gain(t, g, g_r, bends, move, shift, back)
             if move != 0.0:
-                alpha[i] = min(max(alpha[i] + move, 0.0), upper)
+                alpha[i] = max(alpha[i] + move, 0.0)
                 b += task.intercept * y * move
                 if s != 0.0:
                     add(X, i, s * y * move, z)
-            _shift(task, mask, listed, k, shift, shift - move, beta, sums)
-            _shift(task, mask, listed, r, back, back, beta, sums)
+            _shift(task, label, listed, k, shift, shift - move, beta, sums)
+            _shift(task, label, listed, r, back, back, beta, sums)
             g_r += bends[2] * shift + bends[1] * back
         for _ in range(POLISH if gain <= goal else 1):
-            gained, worst, g_r = _sweep_kinds(task, mask, listed, length, near, r, g_r, kinds, beta, sums, quiet, state)
+            gained, worst, g_r = _sweep_kinds(
+                task, label, listed, length, near, r, g_r, kinds, beta, sums, quiet, state
+            )
             gain += gained
             if worst <= quiet:
                 break
@@ -248,20 +243,20 @@ def visit(X, squares, task, weights, label, pairs, kinds, alpha, beta, s, z, swe
 
 @compiled
 def _sweep_kinds(  # type: ignore[no-untyped-def]
-    task, mask, listed, length, near, r, g_r, kinds, beta, sums, quiet, state
+    task, label, listed, length, near, r, g_r, kinds, beta, sums, quiet, state
 ):
     """Sweep over kinds; return the gain, the slack that misses most, and the slack of r."""
     gain, worst = 0.0, 0.0
     shuffle(kinds, state)
     for k in kinds:
-        g = _slack(task, mask, listed, length, k, sums)
+        g = _slack(task, label, listed, length, k, sums)
         if abs(g) <= quiet:
             continue
         bends = 0.0, length / task.gamma, near[k] / task.gamma
         _, shift, back = _step(0.0, g, g_r, bends, 0.0, 0.0, beta[k], beta[r], k != r)
         gain += _gain(0.0, g, g_r, bends, 0.0, shift, back)
-        _shift(task, mask, listed, k, shift, shift, beta, sums)
-        _shift(task, mask, listed, r, back, back, beta, sums)
+        _shift(task, label, listed, k, shift, shift, beta, sums)
+        _shift(task, label, listed, r, back, back, beta, sums)
         g_r += bends[2] * shift + bends[1] * back
         worst = max(worst, -g)
     return gain, worst, g_r
@@ -282,15 +277,15 @@ def _visit_idle(  # type: ignore[no-untyped-def]
         shuffle(pairs, state)
         for i in pairs:
             k, y = task.kinds[i], task.Y[label, i]
-            ridge, upper = task.ridge / weights[i], task.upper * weights[i]
+            ridge = task.ridge / weights[i]
             t = 1.0 - y * (score(X, i, z) + b) - ridge * alpha[i]
             bend = s * squares[i] + task.intercept + ridge
-            move = _alone(t, bend, alpha[i], upper)
-            if move > beta[k] and task.upper > task.C:
+            move = _alone(t, bend, alpha[i], np.inf)
+            if move > beta[k]:
                 return total + gain, False
             gain += move * (t - 0.5 * bend * move)
             if move != 0.0:
-                alpha[i] = min(max(alpha[i] + move, 0.0), upper)
+                alpha[i] = max(alpha[i] + move, 0.0)
                 beta[k] -= move
                 b += task.intercept * y * move
                 if s != 0.0:
@@ -307,12 +302,12 @@ def _visit_idle(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _shift(task, mask, listed, k, shift, change, beta, sums):  # type: ignore[no-untyped-def]
+def _shift(task, label, listed, k, shift, change, beta, sums):  # type: ignore[no-untyped-def]
     """Change E_k by shift, and its beta by change."""
     if change != 0.0:
         beta[k] = max(0.0, beta[k] + change)
     if shift != 0.0:
-        _move(task, mask, listed, k, shift, sums)
+        _move(task, label, listed, k, shift, sums)
 
 
 @compiled

@@ -1,7 +1,6 @@
 """The SVM+ dual with two slacks, for linear models of many labels: Eqs. (29) and (30) of docs/mathematics.md.
 
-With S = W'W it is the D-step of PrML; with S = I it is PrBR. With the hinge loss, a is at most rho. An infinite rho
-omits zeta, with either loss.
+With S = W'W it is the D-step of PrML; with S = I it is PrBR.
 
 Privileged features follow from label sets, so examples with equal sets form a kind. beta enters the dual through its
 sum over a kind, and only this sum is stored.
@@ -28,9 +27,6 @@ from manylabel_core.solvers.result import TINY, Progress, ProgressCallback
 from manylabel_core.solvers.workers import workers
 
 Matrix = NDArray[np.float64]
-
-
-LOSSES = ("squared_hinge", "hinge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +58,9 @@ class Privileged:
     Y : array-like of shape (n_samples, n_labels)
         -1 and +1.
     C, rho, gamma : float
-        Above 0; rho may be infinite.
-    loss : {"squared_hinge", "hinge"}
-        Loss of zeta.
+        Above 0.
     intercept : float
         B^2, at least 0; 0 for no intercepts.
-    mask : ndarray of shape (n_labels, n_labels), bool, optional
-        Labels, in the columns, that are privileged features of the label of the row. None: all others.
     weights : ndarray of shape (n_samples,), float64, optional
         Factor of the loss of each example, above 0. None: 1.
 
@@ -85,31 +77,21 @@ class Privileged:
         C: float,
         rho: float,
         gamma: float,
-        loss: str = "squared_hinge",
         intercept: float = 0.0,
-        mask: NDArray[np.bool_] | None = None,
         weights: NDArray[np.float64] | None = None,
     ) -> None:
         signs = check_signs(Y, len(Y))
-        n_labels = signs.shape[1]
         for name, value in (("C", C), ("gamma", gamma), ("rho", rho)):
-            if not (value > 0 and (np.isfinite(value) or name == "rho")):
+            if not (value > 0 and np.isfinite(value)):
                 raise ValueError(f"{name} must be a number above 0, not {value!r}")
-        if loss not in LOSSES:
-            raise ValueError(f"loss must be one of {', '.join(LOSSES)}, not {loss!r}")
         if not (intercept >= 0 and np.isfinite(intercept)):
             raise ValueError(f"intercept must be a finite number of at least 0, not {intercept!r}")
-        ridge, upper = (1.0 / rho, np.inf) if loss == "squared_hinge" else (0.0, float(rho))
-        mask = ~np.eye(n_labels, dtype=bool) if mask is None else np.ascontiguousarray(mask, dtype=bool)
-        if mask.shape != (n_labels, n_labels) or mask.diagonal().any():
-            raise ValueError(f"mask must have the shape {(n_labels, n_labels)} and False on its diagonal")
         self.weights = np.ones(len(signs)) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
         if not (self.weights.shape == (len(signs),) and np.isfinite(self.weights).all() and self.weights.min() > 0):
             raise ValueError("weights must be finite and above 0, one for each row of Y")
         self.kinds: Kinds = kinds_of(signs, self.weights)
         by_label = np.ascontiguousarray(signs.T)
-        prices = float(C), float(rho), float(gamma), float(ridge), upper, float(intercept)
-        self.task = Task(by_label, *self.kinds, mask, *prices)
+        self.task = Task(by_label, *self.kinds, float(C), float(rho), float(gamma), float(1.0 / rho), float(intercept))
 
     def losses(self, F: Any, known: Matrix) -> NDArray[np.float64]:
         """Return the cost of w~ and the slacks of each label, (n_labels,), at the scores `F(labels)`, a callable;
@@ -124,7 +106,7 @@ class Privileged:
 
     def start(self, at: Variables | None = None) -> Variables:
         """Return the initial variables: 0, or a feasible copy of others."""
-        return zero(self.task) if at is None else moved_to(self.task, self.weights, at)
+        return zero(self.task) if at is None else moved_to(at)
 
 
 __all__ = ["Privileged", "PrivilegedResult", "Variables", "solve_privileged_dual"]

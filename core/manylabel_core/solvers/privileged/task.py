@@ -18,23 +18,19 @@ class Task(NamedTuple):
     sizes: NDArray[np.float64]  # (n_kinds,): sums of the weights of the examples
     indptr: NDArray[np.int64]  # label set of kind k: `indices[indptr[k]:indptr[k + 1]]`
     indices: NDArray[np.int32]
-    # (n_labels, n_labels): labels, in the columns, that are privileged features of the label of the row
-    mask: NDArray[np.bool_]
     C: float
     rho: float
     gamma: float
-    # 1 / rho where slacks are squared, else 0; over the weight of an example, an addition to its curvature
-    ridge: float
-    upper: float  # times the weight of an example, its largest alpha: rho, or infinite where slacks are squared
+    ridge: float  # 1 / rho; over the weight of an example, an addition to its curvature
     intercept: float  # B^2 of the intercepts next to the weights; 0 for none
 
     def features(self, label: int) -> NDArray[np.float64]:
-        """Return the privileged features of all kinds for a label, (n_kinds, n_labels + 1), 0 outside of the mask."""
-        n_kinds, n_labels = len(self.sizes), len(self.mask)
+        """Return the privileged features of all kinds for a label, (n_kinds, n_labels + 1), 0 for the label itself."""
+        n_kinds, n_labels = len(self.sizes), len(self.Y)
         T = np.ones((n_kinds, n_labels + 1))
         T[:, :-1] = -1.0
         T[np.repeat(np.arange(n_kinds), np.diff(self.indptr)), self.indices] = 1.0
-        T[:, :-1] *= self.mask[label]
+        T[:, label] = 0.0
         return T
 
 
@@ -86,14 +82,8 @@ def zero(task: Task) -> Variables:
     return Variables(np.zeros((n_labels, n_samples)), beta, np.zeros((n_labels, n_labels + 1)))
 
 
-def moved_to(task: Task, weights: NDArray[np.float64], at: Variables) -> Variables:
+def moved_to(at: Variables) -> Variables:
     """Return a feasible copy of variables for a task of the same shape; its w~ may still violate constraints."""
-    alpha = np.clip(at.alpha, 0.0, task.upper * weights)
-    beta = np.maximum(at.beta, 0.0)
-    if task.upper <= task.C:  # the solver requires e = 0
-        beta = np.tile(task.C * task.sizes, (len(alpha), 1))
-        for row, a in zip(beta, alpha, strict=True):
-            row -= np.bincount(task.kinds, a, len(row))
-        beta = np.maximum(beta, 0.0)
-    listed = np.pad(task.mask, ((0, 0), (0, 1)), constant_values=True)
-    return Variables(alpha, beta, np.where(listed, at.known, 0.0))
+    known = at.known.copy()
+    np.fill_diagonal(known, 0.0)
+    return Variables(np.maximum(at.alpha, 0.0), np.maximum(at.beta, 0.0), known)

@@ -1,7 +1,5 @@
 """/v1/models/{name}/forget and /verify: forget examples, read the receipts, and check a history."""
 
-from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -19,7 +17,6 @@ from manylabel_service.api.web.routes import Router
 from manylabel_service.documented import Documented
 from manylabel_service.hosting.examples import MAX_REF_BYTES
 from manylabel_service.online.history.lineage import Receipt
-from manylabel_service.online.replica import Replica
 from manylabel_service.online.successor.rewriter import Selection
 from manylabel_service.storage import POSITION
 
@@ -83,8 +80,6 @@ class ForgetReceipt(ResponseModel):
     """Cumulative metrics of the new state at this position."""
     build: str | None
     """Build of the server that computed both states."""
-    replay_version: int | None
-    """Replay version of both states."""
     kept: list[str]
     """Copies that are not deleted and need a check: forks, datasets, versions, downloads."""
     beyond_reach: list[str]
@@ -133,9 +128,19 @@ async def forget(request: Request, response: Response, context: ContextOf, name:
     saw them. The entries stay in the log, without these examples, so positions stay valid, and a repeated update is not
     learnt again. The model continues to serve. Returns a receipt that is running; the header Location has its
     address."""
-    replica = online(await context.registry.get(name))
-    replica.check_leads()
-    wanted, _ = await read_model(request, ForgetRequest)
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        replica.check_leads()
+        wanted, _ = await read_model(request, ForgetRequest)
+        found = await replica.find_entries(_positions(wanted))
+        selection = Selection(frozenset(wanted.refs or ()), frozenset(found))
+        receipt = await context.registry.forgetter.begin(replica, selection, access_of(request).key_id)
+    response.headers["Location"] = f"/v1/models/{name}/forget/{receipt.id}"
+    return _document(name, receipt)
+
+
+def _positions(wanted: ForgetRequest) -> list[str]:
+    """Return the positions to forget, each once; raise a Problem for invalid ones."""
     if (wanted.refs is None) == (wanted.positions is None):
         raise invalid((), "must have either refs or positions")
     positions = dict[str, None]()
@@ -144,12 +149,7 @@ async def forget(request: Request, response: Response, context: ContextOf, name:
             positions[read_position(position)] = None
         except ValueError as error:
             raise invalid(("positions", place), str(error)) from None
-    found = await context.registry.ask(replica, partial(_found, positions=tuple(positions)))
-    selection = Selection(frozenset(wanted.refs or ()), frozenset(found))
-    key_id = access_of(request).key_id
-    receipt = await context.registry.forgetter.begin(online(await context.registry.get(name)), selection, key_id)
-    response.headers["Location"] = f"/v1/models/{name}/forget/{receipt.id}"
-    return _document(name, receipt)
+    return list(positions)
 
 
 @router.endpoint("GET /v1/models/{name}/forget", "List receipts of forgetting", "admin", ForgetReceipts)
@@ -184,15 +184,12 @@ async def read_receipt(context: ContextOf, name: str, id: str) -> dict[str, Any]
 async def verify(context: ContextOf, name: str) -> Verification:
     """Replays the history of the model from its earliest state to the present one, and compares each stored state
     with the replayed one, bit for bit."""
-    replica = online(await context.registry.get(name))
-    replica.check_leads()
-    async with context.examining:
-        found = await context.registry.ask(replica, lambda replica: replica.verify())
-    return Verification(**found._asdict())
-
-
-async def _found(replica: Replica, positions: Sequence[str]) -> list[str]:
-    return await replica.find_entries(positions)
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        replica.check_leads()
+        async with context.examining:
+            found = await replica.verify()
+        return Verification(**found._asdict())
 
 
 def _document(name: str, receipt: Receipt) -> dict[str, Any]:

@@ -123,13 +123,14 @@ async def read_log(
     """Returns the entries of the model's log in its history: what was sent to the model, and when, including updates
     that the model rejected at their position. A response can end before `limit`, after some megabytes of entries. To
     continue, send the position of the last line as `from`; a response without lines is the end."""
-    replica = online(await context.registry.get(name))
-    after = None if query.after is None else read_moment(query.after)
-    to = None if query.to is None else read_moment(query.to)
-    entries = await context.registry.ask(replica, lambda replica: replica.read_log(after, to, query.limit, MAX_BYTES))
-    if entries:
-        note(request.scope, position=entries[-1].position)
-    return Response(await lines_of(entries), media_type=MEDIA_TYPE)
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        after = None if query.after is None else read_moment(query.after)
+        to = None if query.to is None else read_moment(query.to)
+        entries = await replica.read_log(after, to, query.limit, MAX_BYTES)
+        if entries:
+            note(request.scope, position=entries[-1].position)
+        return Response(await lines_of(entries), media_type=MEDIA_TYPE)
 
 
 async def lines_of(entries: Sequence[Entry]) -> bytes:

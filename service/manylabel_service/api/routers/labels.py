@@ -23,7 +23,6 @@ from manylabel_service.api.web.routes import DirectRoute, RawJSONResponse, Route
 from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, PredictionError
 from manylabel_service.hosting.examples import Example, Labels, Source
-from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.selection import Selection
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.label_next import label_next
@@ -63,10 +62,11 @@ async def list_predictions(request: Request, name: str) -> Response:
     those with a label closest to its decision threshold come first, and near-duplicates of earlier ones last."""
     context = context_of(request)
     wanted = read_parameters(request, Waiting)
-    replica = online(await context.registry.get(name))
-    check_numbers(wanted.limit, numbers(wanted.limit * replica.n_labels, replica.has_probabilities), context)
-    ranked = await context.registry.ask(replica, lambda replica: label_next(replica, wanted.limit, wanted.order))
-    return RawJSONResponse(await unlabelled(ranked, context.settings.limits.max_response_bytes))
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        check_numbers(wanted.limit, numbers(wanted.limit * replica.n_labels, replica.has_probabilities), context)
+        ranked = await label_next(replica, wanted.limit, wanted.order)
+        return RawJSONResponse(await unlabelled(ranked, context.settings.limits.max_response_bytes))
 
 
 class _Truth(NamedTuple):
@@ -94,28 +94,30 @@ async def label_predictions(request: Request, name: str) -> Response:
     id can arrive in parts: `y` as an object with some labels, the others later, each once. A batch is learnt in order,
     completely or not at all. A trained model learns nothing; only its metrics change."""
     context = context_of(request)
-    hosted = await context.registry.get(name)
-    with counting_refusals(context, name):
-        deadline = time.monotonic() + context.settings.max_queue_wait_seconds
-        labelled(hosted).queue.check_wait()
-        raw = await read_body(request, JSON, context.settings.max_body_bytes)
-        started = time.perf_counter()
-        async with context.turns.turn(raw, deadline):
-            document = await read_value(raw)
-            convert = partial(_to_truth, max_fields=context.settings.limits.max_record_fields)
-            key = idempotency_key(request, "labels", raw)
-            items = await to_items(document, convert, schemas.LabelBatch, context.settings.limits.max_batch_examples)
-        _check_repeats(items)
-        access_of(request).charge(len(items.values))
-        updated = await _learn(context, hosted, items, key, deadline)
-        content = await response_json(
-            None, items.batch, receipt(updated, request.scope), Selection(context.settings.max_scores)
-        )
-        seconds = time.perf_counter() - started
-    context.telemetry.updated(name, 0 if updated.replayed else len(items.values), seconds, updated.alarms)
-    if not updated.replayed:
-        await _count_delays(items.values, context)
-    return RawJSONResponse(content, headers=[REPLAYED] if updated.replayed else [])
+    limits = context.settings.limits
+    async with context.registry.use(name) as hosted:
+        replica = labelled(hosted)
+        with counting_refusals(context, name):
+            deadline = time.monotonic() + context.settings.max_queue_wait_seconds
+            replica.queue.check_wait()
+            raw = await read_body(request, JSON, context.settings.max_body_bytes)
+            started = time.perf_counter()
+            async with context.turns.turn(raw, deadline):
+                document = await read_value(raw)
+                convert = partial(_to_truth, max_fields=limits.max_record_fields)
+                key = idempotency_key(request, "labels", raw)
+                items = await to_items(document, convert, schemas.LabelBatch, limits.max_batch_examples)
+            _check_repeats(items)
+            access_of(request).charge(len(items.values))
+            updated = await _learn(replica, items, key, deadline)
+            content = await response_json(
+                None, items.batch, receipt(updated, request.scope), Selection(context.settings.max_scores)
+            )
+            seconds = time.perf_counter() - started
+        context.telemetry.updated(name, 0 if updated.replayed else len(items.values), seconds, updated.alarms)
+        if not updated.replayed:
+            await _count_delays(items.values, context)
+        return RawJSONResponse(content, headers=[REPLAYED] if updated.replayed else [])
 
 
 def _to_truth(item: object, at: Path, max_fields: int) -> _Truth:
@@ -132,13 +134,9 @@ def _check_repeats(items: Items[_Truth]) -> None:
         seen.add(truth.id)
 
 
-async def _learn(
-    context: Context, hosted: HostedModel, items: Items[_Truth], key: IdempotencyKey | None, deadline: float
-) -> UpdateResult:
+async def _learn(replica: Replica, items: Items[_Truth], key: IdempotencyKey | None, deadline: float) -> UpdateResult:
     try:
-        return await context.registry.ask(
-            hosted, lambda hosted: _learn_kept(labelled(hosted), items.values, key, deadline)
-        )
+        return await _learn_kept(replica, items.values, key, deadline)
     except PredictionError as error:
         raise _problem(error, items) from error
     except InvalidExample as error:

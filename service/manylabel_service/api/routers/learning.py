@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ from manylabel_service.api.translation import model_access
 from manylabel_service.api.translation.batches import Items, take_count, take_flag, take_selection, to_items
 from manylabel_service.api.translation.from_json import max_fields_of, read_position, to_example, to_features, to_inputs
 from manylabel_service.api.translation.model_access import counting_refusals, online, signature_of
-from manylabel_service.api.translation.to_json import check_bytes, check_size, posted, receipt, response_json
+from manylabel_service.api.translation.to_json import check_predictions, check_size, posted, receipt, response_json
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.bodies import JSON, REPLAYED, idempotency_key, read_body
 from manylabel_service.api.web.large_json import read_value
@@ -34,14 +34,9 @@ from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import DirectRoute, RawJSONResponse, Router
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import InvalidExample
-from manylabel_service.hosting.examples import Example
 from manylabel_service.hosting.explanations import MAX_EXPLAIN, Explainer
-from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.hosting.predictions import PredictResult
 from manylabel_service.hosting.selection import Selection
-from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.storage import POSITION
 
 router = Router("learning", DirectRoute, errors=["model_not_found"])
@@ -90,59 +85,58 @@ async def predict(request: Request, name: str) -> Response:
     context = context_of(request)
     settings = context.settings
     wanted = read_parameters(request, Predicting)
-    hosted = await context.registry.get(name)
-    if wanted.keep == "record" and not isinstance(hosted, Replica):
-        raise wrong("keep", "must be true or false for a trained model, which stores no records")
-    if wanted.keep != "false" and isinstance(hosted, Replica):
-        hosted.check_leads()  # predictions of a follower cannot be labelled
-    records_of = hosted.records
-    if (number := wanted.version) is not None:
-        records_of = (await signature_of(context, hosted, number)).records
-    raw = await read_body(request, JSON, settings.max_body_bytes)
-    started = time.perf_counter()
-    learns = isinstance(hosted, Replica)
-    convert: Callable[..., Any] = to_features if learns else to_inputs
-    max_fields = max_fields_of(raw, settings.limits.max_record_fields)
-    convert = partial(convert, max_features=settings.max_features, max_fields=max_fields, records=records_of)
-    async with context.turns.turn(raw):
-        document = await read_value(raw)
-        probabilities, k = take_flag(document, "probabilities"), take_count(document, "explain", MAX_EXPLAIN)
-        selection = take_selection(document, settings.max_scores)
-        try:
-            batch = schemas.PredictBatch if learns else schemas.TrainedBatch
-            items: Items[Any] = await to_items(document, convert, batch, settings.limits.max_batch_examples)
-        except Problem:
-            refuse_parameters(document, Predicting)
-            raise
-        records = await posted(document) if wanted.keep == "record" else None
-        del document
-    check_size(items, len(items.values) * hosted.n_labels, probabilities, context)
-    explainer = Explainer(k, settings.limits.max_contributions) if k else None
-    access_of(request).charge(len(items.values))
-    predicted = await model_access.predict(
-        context,
-        hosted,
-        items.values,
-        items.at,
-        wanted.version,
-        at_least=wanted.at_least,
-        probabilities=probabilities,
-        explainer=explainer,
-    )
-    facts: dict[str, Any] = {"position": predicted.position}
-    if predicted.stale_seconds is not None:
-        facts["stale_seconds"] = round(predicted.stale_seconds, 3)
-    ids = None
-    if wanted.keep != "false":
-        ids, facts["expires"] = _new_ids(context, len(items.values))
-    if selection.always_ranked and isinstance(hosted, Replica):
-        selection = replace(selection, learning=hosted.model.learning())
-    max_bytes = settings.limits.max_response_bytes
-    content = await response_json(predicted.predictions, items.batch, facts, selection, ids, max_bytes)
-    if ids is not None:
-        await _keep(context, hosted, ids, items.values, predicted, records)
-    context.telemetry.predicted(name, len(items.values), time.perf_counter() - started)
-    return RawJSONResponse(content)
+    async with context.registry.use(name) as hosted:
+        if wanted.keep == "record" and not isinstance(hosted, Replica):
+            raise wrong("keep", "must be true or false for a trained model, which stores no records")
+        if wanted.keep != "false" and isinstance(hosted, Replica):
+            hosted.check_leads()  # predictions of a follower cannot be labelled
+        records_of = hosted.records
+        if (number := wanted.version) is not None:
+            records_of = (await signature_of(hosted, number)).records
+        raw = await read_body(request, JSON, settings.max_body_bytes)
+        started = time.perf_counter()
+        learns = isinstance(hosted, Replica)
+        convert: Callable[..., Any] = to_features if learns else to_inputs
+        max_fields = max_fields_of(raw, settings.limits.max_record_fields)
+        convert = partial(convert, max_features=settings.max_features, max_fields=max_fields, records=records_of)
+        async with context.turns.turn(raw):
+            document = await read_value(raw)
+            probabilities, k = take_flag(document, "probabilities"), take_count(document, "explain", MAX_EXPLAIN)
+            selection = take_selection(document, settings.max_scores)
+            try:
+                batch = schemas.PredictBatch if learns else schemas.TrainedBatch
+                items: Items[Any] = await to_items(document, convert, batch, settings.limits.max_batch_examples)
+            except Problem:
+                refuse_parameters(document, Predicting)
+                raise
+            records = await posted(document) if wanted.keep == "record" else None
+            del document
+        check_size(items, len(items.values) * hosted.n_labels, probabilities, context)
+        explainer = Explainer(k, settings.limits.max_contributions) if k else None
+        access_of(request).charge(len(items.values))
+        predicted = await model_access.predict(
+            hosted,
+            items.values,
+            items.at,
+            wanted.version,
+            at_least=wanted.at_least,
+            probabilities=probabilities,
+            explainer=explainer,
+        )
+        facts: dict[str, Any] = {"position": predicted.position}
+        if predicted.stale_seconds is not None:
+            facts["stale_seconds"] = round(predicted.stale_seconds, 3)
+        ids = None
+        if wanted.keep != "false":
+            ids, facts["expires"] = _new_ids(context, len(items.values))
+        if selection.always_ranked and isinstance(hosted, Replica):
+            selection = replace(selection, learning=hosted.model.learning())
+        max_bytes = settings.limits.max_response_bytes
+        content = await response_json(predicted.predictions, items.batch, facts, selection, ids, max_bytes)
+        if ids is not None:
+            await hosted.keep(ids, items.values, predicted.predictions, predicted.version, records)
+        context.telemetry.predicted(name, len(items.values), time.perf_counter() - started)
+        return RawJSONResponse(content)
 
 
 @router.endpoint(
@@ -183,24 +177,12 @@ def _new_ids(context: Context, n: int) -> tuple[list[str], str]:
     return ids, rfc3339(now_ms + int(context.settings.prediction_ttl_seconds * 1000))
 
 
-async def _keep(
-    context: Context,
-    hosted: HostedModel,
-    ids: Sequence[str],
-    xs: Sequence[Any],
-    predicted: PredictResult,
-    records: list[bytes] | None,
-) -> None:
-    """Store the predicted examples with the response. Raises PredictionsFull or StorageError."""
-    predictions, version = predicted.predictions, predicted.version
-    await context.registry.ask(hosted, lambda hosted: hosted.keep(ids, xs, predictions, version, records))
-
-
 async def _learn(request: Request, name: str, operation: str) -> Response:
     context = context_of(request)
-    replica = online(await context.registry.get(name))
-    with counting_refusals(context, name):
-        return await _learn_with(replica, request, operation, context)
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        with counting_refusals(context, name):
+            return await _learn_with(replica, request, operation, context)
 
 
 async def _learn_with(replica: Replica, request: Request, operation: str, context: Context) -> Response:
@@ -225,39 +207,21 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
         probabilities = want_predictions and take_flag(document, "probabilities")
         items = await to_items(document, convert, batch, settings.limits.max_batch_examples)
         del document
-    if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets the same response
-        sizes = replica.answer_sizes(items.values)
-        check_size(items, sum(sizes), probabilities, context)
-        check_bytes(items, sizes, replica.mean_label_bytes(items.values), probabilities, context)
     access_of(request).charge(len(items.values))
-    updated = await _update(context, replica, items, key, want_predictions, probabilities, deadline)
+    try:
+        updated = await replica.update(
+            items.values,
+            key=key,
+            want_predictions=want_predictions,
+            want_probabilities=probabilities,
+            check=partial(check_predictions, context, probabilities) if want_predictions and items.batch else None,
+            deadline=deadline,
+        )
+    except InvalidExample as error:
+        raise items.problem(error) from error
     seconds = time.perf_counter() - started
     shown = Selection(settings.max_scores)
     content = await response_json(updated.predictions, items.batch, receipt(updated, request.scope), shown)
     learnt = 0 if updated.replayed else len(items.values)
     context.telemetry.updated(replica.name, learnt, seconds, updated.alarms)
     return RawJSONResponse(content, headers=[REPLAYED] if updated.replayed else [])
-
-
-async def _update(
-    context: Context,
-    replica: Replica,
-    items: Items[Example],
-    key: IdempotencyKey | None,
-    want_predictions: bool,
-    want_probabilities: bool,
-    deadline: float,
-) -> UpdateResult:
-    try:
-        return await context.registry.ask(
-            replica,
-            lambda replica: replica.update(
-                items.values,
-                key=key,
-                want_predictions=want_predictions,
-                want_probabilities=want_probabilities,
-                deadline=deadline,
-            ),
-        )
-    except InvalidExample as error:
-        raise items.problem(error) from error

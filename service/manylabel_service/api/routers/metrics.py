@@ -148,25 +148,6 @@ class WindowColumns(MeasureColumns):
     """Maximum number of examples in the window."""
 
 
-class LabelColumns(ResponseModel):
-    """Past metrics of one label; null if undefined."""
-
-    precision: _Column
-    recall: _Column
-    f1: _Column
-
-
-class HistoryOfLabel(ResponseModel):
-    """History of one label, with its own points."""
-
-    stride: int
-    """Number of examples between two points; there can be fewer before the last one."""
-    examples: list[int]
-    """Number of examples learnt at each point."""
-    cumulative: LabelColumns
-    window: LabelColumns
-
-
 class PastAlarms(ResponseModel):
     """Latest drift alarms, oldest first."""
 
@@ -185,8 +166,6 @@ class MetricsHistory(Counted):
     """Number of examples learnt at each point; the last point is the present."""
     cumulative: MeasureColumns
     window: WindowColumns
-    labels: dict[str, HistoryOfLabel]
-    """Requested labels."""
     drift: PastAlarms | None = omitted_if_none()
     """Drift alarms; present only if the model watches for drift."""
 
@@ -229,38 +208,28 @@ async def show_metrics(
     return {**found.state.measures(), **found.place}
 
 
-MAX_LABELS_OF_HISTORY = 16
-
-
-class WhichHistory(WhichVersion):
-    """Parameters of the metrics history."""
-
-    label: Annotated[list[str], Field(max_length=MAX_LABELS_OF_HISTORY)] = Field(default_factory=list)
-    """Label whose metrics to include; can be repeated, up to 16 times."""
-
-
 @router.endpoint(
     "GET /v1/models/{name}/metrics/history",
     "Show the metrics history",
     "read",
     MetricsHistory,
-    ["label_not_found", *MEASURED],
+    MEASURED,
 )
 async def show_metrics_history(
-    context: ContextOf, name: str, query: Annotated[WhichHistory, from_query(WhichHistory)]
+    context: ContextOf, name: str, query: Annotated[WhichVersion, from_query(WhichVersion)]
 ) -> dict[str, Any]:
     """Returns the metrics of the call without `/history` as columns over the number of examples learnt: at fewer than
     256 equally spaced points, and at present. The points are part of the state: they are identical on every replica,
     and a rollback restores those of its snapshot."""
     found = await measured(context, name, query.version)
-    return {**metrics_history(found.state.label_facts, query.label), **found.place}
+    return {**metrics_history(found.state.label_facts), **found.place}
 
 
 class WhichReliability(Parameters):
     """Label of the diagram."""
 
     label: str | None = None
-    """Label to count, from the example after the second in which it was relevant; default: all labels together."""
+    """Label to count, once its relevant examples weigh ten; default: all labels together."""
 
 
 @router.endpoint(

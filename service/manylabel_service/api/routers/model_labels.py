@@ -252,13 +252,14 @@ async def describe_labels(request: Request, response: Response, context: Context
     """Sets details of labels. A null field is removed, an omitted one stays. An unknown label is declared, unless the
     labels were declared when the model was created. All labels change or none, from this position in the log, on every
     server."""
-    replica = online(await context.registry.get(name))
-    document, raw = await read_large_json(request)
-    key = idempotency_key(request, "describe", raw)
-    _check_count(document)
-    wanted = validated(DescribeRequest, document, (), _path_of_edit)
-    edits = {label: edit.model_dump(exclude_unset=True) for label, edit in wanted.labels.items()}
-    return await changed(request, response, context, replica, Describe(edits, key))
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        document, raw = await read_large_json(request)
+        key = idempotency_key(request, "describe", raw)
+        _check_count(document)
+        wanted = validated(DescribeRequest, document, (), _path_of_edit)
+        edits = {label: edit.model_dump(exclude_unset=True) for label, edit in wanted.labels.items()}
+        return await changed(request, response, replica, Describe(edits, key))
 
 
 @_change(
@@ -275,12 +276,13 @@ async def set_groups(request: Request, response: Response, context: ContextOf, n
     """Replaces all groups and parents of the model, from this position in the log, on every server. Predictions satisfy
     them, and true labels that contradict them are rejected. An unknown label is declared, unless the labels were
     declared when the model was created. The model keeps what it has learnt."""
-    replica = online(await context.registry.get(name))
-    document, raw = await read_large_json(request)
-    key = idempotency_key(request, "groups", raw)
-    wanted = validated(GroupsRequest, document, (), _path_of_edit)
-    groups, parents = tuple(each.group for each in wanted.groups), wanted.parents
-    return await changed(request, response, context, replica, Regroup(groups, parents, key))
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        document, raw = await read_large_json(request)
+        key = idempotency_key(request, "groups", raw)
+        wanted = validated(GroupsRequest, document, (), _path_of_edit)
+        groups, parents = tuple(each.group for each in wanted.groups), wanted.parents
+        return await changed(request, response, replica, Regroup(groups, parents, key))
 
 
 @_change(
@@ -294,11 +296,12 @@ async def set_promise(request: Request, response: Response, context: ContextOf, 
     """Sets the promise: from this position in the log, on every server, predictions say which labels may be applied
     unseen (`auto`), and whether the example needs review. A different promise starts a new account of errors; `null`
     ends the promise. The model retains what it has learnt."""
-    replica = online(await context.registry.get(name))
-    document, raw = await read_json(request)
-    key = idempotency_key(request, "promise", raw)
-    target = None if document is None else validated(schemas.PromiseRequest, document).target
-    return await changed(request, response, context, replica, SetPromise(target, key))
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        document, raw = await read_json(request)
+        key = idempotency_key(request, "promise", raw)
+        target = None if document is None else validated(schemas.PromiseRequest, document).target
+        return await changed(request, response, replica, SetPromise(target, key))
 
 
 def _check_count(document: Any) -> None:
@@ -320,13 +323,14 @@ async def _relabel(
     request: Request, response: Response, name: str, kind: type[_LabelRequest], paused: bool | None = None
 ) -> dict[str, Any]:
     context = context_of(request)
-    replica = online(await context.registry.get(name))
-    wanted, raw = await read_model(request, kind)
-    key = idempotency_key(request, request.url.path.rpartition("/")[2], raw)
-    label, to, merges = wanted.label, None, isinstance(wanted, MergeRequest)
-    if isinstance(wanted, MergeRequest):
-        to = wanted.into
-    elif isinstance(wanted, RenameRequest):
-        to = wanted.to
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        wanted, raw = await read_model(request, kind)
+        key = idempotency_key(request, request.url.path.rpartition("/")[2], raw)
+        label, to, merges = wanted.label, None, isinstance(wanted, MergeRequest)
+        if isinstance(wanted, MergeRequest):
+            to = wanted.into
+        elif isinstance(wanted, RenameRequest):
+            to = wanted.to
 
-    return await changed(request, response, context, replica, Relabel(label, to, key, merges, paused))
+        return await changed(request, response, replica, Relabel(label, to, key, merges, paused))

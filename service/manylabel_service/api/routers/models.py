@@ -135,9 +135,8 @@ async def _begin(
 ) -> OnlineModel:
     """Return the initial state of a model that starts from a version, with the scaling of the version if none is
     requested."""
-    model = trained(await context.registry.get(source.model))
-    async with context.examining:
-        version, data = await context.registry.ask(model, lambda model: model.version(source.version))
+    async with context.registry.use(source.model) as model, context.examining:
+        version, data = await trained(model).version(source.version)
         return await asyncio.to_thread(warm_start, spec, source.model, version, data, leaves_scaling, leaves_text)
 
 
@@ -150,9 +149,8 @@ async def _forked(context: Context, name: str, source: schemas.ForkSource, docum
         at = None if source.at is None else read_moment(source.at)
     except ValueError as error:
         raise invalid(("fork", "at"), str(error)) from None
-    model = online(await context.registry.get(source.model))
-    async with context.examining:
-        states = [await context.registry.ask(model, lambda model: model.state_at(model.position if at is None else at))]
+    async with context.registry.use(source.model) as model, context.examining:
+        states = [await online(model).state_at(model.position if at is None else at)]
         spec = states[0].online_spec.model_copy(update={"name": name})
         return await context.registry.create(spec, states.pop())  # the model needs the memory of the state
 
@@ -174,11 +172,8 @@ async def _followed(
         raise invalid(("follow", "until"), str(error)) from None
     if wanted.leaves_text:
         spec = spec.model_copy(update={"text": None})
-    leader = online(await context.registry.get(source.model))
-    async with context.examining:
-        beginning = await context.registry.ask(
-            leader, lambda leader: begin_follower(leader, spec, from_start=source.from_ == "start", until=until)
-        )
+    async with context.registry.use(source.model) as model, context.examining:
+        beginning = await begin_follower(online(model), spec, from_start=source.from_ == "start", until=until)
     replica = await context.registry.create(*beginning)
     return to_dict(replica) if replica.serving else context.registry.listing.described(replica.record)
 

@@ -80,13 +80,6 @@ class Ready(ResponseModel):
     Absent if nothing is compiled."""
 
 
-class KnownVersions(ResponseModel):
-    """Versions that a release supports, from the oldest to the newest."""
-
-    first: int
-    last: int
-
-
 class ReplicaDescription(ResponseModel):
     """Description of a process that shares the store."""
 
@@ -101,10 +94,8 @@ class ReplicaDescription(ResponseModel):
     release: str
     build: str
     """Build: processes of one build use the same code, the same libraries and the same kind of processor."""
-    formats: KnownVersions
-    """Supported format versions of log entries and snapshots."""
-    replay_versions: KnownVersions
-    """Supported replay versions."""
+    supports: int
+    """Highest format number of a store that the process supports."""
     started_at: str
     ready: bool
     models: dict[str, str]
@@ -114,12 +105,10 @@ class ReplicaDescription(ResponseModel):
 
 
 class Replicas(ResponseModel):
-    """Processes that share the store, and the versions in use."""
+    """Processes that share the store."""
 
     format: int
-    """Format version of new log entries and snapshots."""
-    replay_version: int
-    """Replay version of new models."""
+    """Format number of the store; `manylabel upgrade-store` raises it."""
     replicas: list[ReplicaDescription]
     """Processes in the order of their start."""
 
@@ -171,28 +160,22 @@ def check_ready(context: Context) -> None:
 
 @router.endpoint("GET /v1/replicas", "List the processes that share the store", "read", Replicas, stored=False)
 async def list_replicas(context: ContextOf, access: AccessOf) -> dict[str, Any]:
-    """Lists the servers and workers that share the store, their releases, and the format and replay versions in
-    use. Entries of other processes are up to two seconds old; a process that crashed disappears after ten."""
+    """Lists the servers and workers that share the store, their releases, and the format number of the store. Entries
+    of other processes are up to two seconds old; a process that crashed disappears after ten."""
     registry = context.registry
     members = registry.membership.members
     return {
-        **registry.in_use.versions._asdict(),
+        "format": registry.membership.format,
         "replicas": [
             {
-                **member.model_dump(include=set(Member.model_fields) - {"format", "asks"}),
+                **member.model_dump(include=set(Member.model_fields) - {"format"}),
                 "models": {name: at for name, at in member.models.items() if access.may_see(name)},
                 "withheld": {name: why for name, why in member.withheld.items() if access.may_see(name)},
                 "this": member.id == registry.membership.id,
-                "formats": _bounds(member.formats),
-                "replay_versions": _bounds(member.replay_versions),
             }
             for member in members
         ],
     }
-
-
-def _bounds(versions: tuple[int, int]) -> dict[str, int]:
-    return {"first": versions[0], "last": versions[1]}
 
 
 @router.endpoint(

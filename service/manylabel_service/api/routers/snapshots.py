@@ -1,4 +1,4 @@
-"""/v1/models/{name}/snapshots and /rollback: list, take, download and delete snapshots, and return to one."""
+"""/v1/models/{name}/snapshots and /rollback: list, take and download snapshots, and return to an earlier state."""
 
 from contextlib import ExitStack
 from typing import Any
@@ -12,23 +12,23 @@ from manylabel_service.api.translation.from_json import read_moment, read_positi
 from manylabel_service.api.translation.model_access import HISTORY, online
 from manylabel_service.api.translation.to_json import receipt_of_change
 from manylabel_service.api.translation.uploads import full_disk, scratch_file
-from manylabel_service.api.web.bodies import has_body, idempotency_key
+from manylabel_service.api.web.bodies import idempotency_key
 from manylabel_service.api.web.large_json import read_model
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, content
 from manylabel_service.api.web.streaming import Download
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import NoRollback
-from manylabel_service.storage import ManualSnapshot, SnapshotMeta
+from manylabel_service.storage import SnapshotMeta
 
 router = Router("snapshots", errors=["model_not_found", "model_is_trained"])
 
 
 @router.endpoint("GET /v1/models/{name}/snapshots", "List snapshots", "read", schemas.SnapshotList)
 async def list_snapshots(context: ContextOf, name: str) -> schemas.SnapshotList:
-    """Lists the snapshots of the model, newest first. Automatic snapshots are replaced by newer ones."""
-    replica = online(await context.registry.get(name))
-    records = await context.registry.ask(replica, lambda replica: replica.snapshot_reader.list())
+    """Lists the snapshots of the model, newest first. Newer snapshots replace older ones."""
+    async with context.registry.use(name) as model:
+        records = await online(model).snapshot_reader.list()
     return schemas.SnapshotList(snapshots=list(map(_described, records)))
 
 
@@ -37,22 +37,15 @@ async def list_snapshots(context: ContextOf, name: str) -> schemas.SnapshotList:
     "Take a snapshot",
     "admin",
     schemas.Snapshot,
-    ["snapshot_exists", "limit_exceeded", "storage_full"],
-    takes=schemas.SnapshotRequest,
-    example={"name": "before-cleanup"},
-    required=False,
+    ["limit_exceeded", "storage_full"],
     status=201,
 )
-async def take_snapshot(request: Request, response: Response, context: ContextOf, name: str) -> schemas.Snapshot:
-    """Takes a snapshot of the current state, which stays until it is deleted. The header Location has its address."""
-    replica = online(await context.registry.get(name))
-    wanted = schemas.SnapshotRequest()
-    if has_body(request):
-        wanted, _ = await read_model(request, schemas.SnapshotRequest)
-    kept = ManualSnapshot(wanted.name, wanted.note)
-    record = await context.registry.ask(replica, lambda replica: replica.keep_snapshot(kept))
-    response.headers["Location"] = f"/v1/models/{name}/snapshots/{record.position}"
-    return _described(record)
+async def take_snapshot(response: Response, context: ContextOf, name: str) -> schemas.Snapshot:
+    """Takes a snapshot of the current state, which newer ones replace. The header Location has its address."""
+    async with context.registry.use(name) as model:
+        record = await online(model).take_snapshot()
+        response.headers["Location"] = f"/v1/models/{name}/snapshots/{record.position}"
+        return _described(record)
 
 
 @router.endpoint(
@@ -65,30 +58,16 @@ async def take_snapshot(request: Request, response: Response, context: ContextOf
     response_class=Response,
 )
 async def download_snapshot(context: ContextOf, name: str, position: str) -> Response:
-    """Downloads a snapshot, by position or by name. The file contains the whole model: `PUT /v1/models/{name}` creates
+    """Downloads a snapshot. The file contains the whole model: `PUT /v1/models/{name}` creates
     a model from it, here or on another server."""
-    replica = online(await context.registry.get(name))
-    with ExitStack() as stack:
-        stack.enter_context(context.downloads.take())
-        file = await scratch_file(context.datasets, stack)
-        with full_disk():
-            await context.registry.ask(replica, lambda replica: replica.snapshot_reader.copy(position, file))
-        return Download(file, context.settings.limits.idle_timeout_seconds, stack.pop_all())
-
-
-@router.endpoint(
-    "DELETE /v1/models/{name}/snapshots/{position}",
-    "Delete a snapshot",
-    "admin",
-    None,
-    ["snapshot_not_found", "snapshot_needed"],
-    status=204,
-)
-async def delete_snapshot(context: ContextOf, name: str, position: str) -> None:
-    """Deletes a manual snapshot, by position or by name. If the server still needs the snapshot (the newest, or one
-    that the log needs), it becomes automatic and is removed later."""
-    replica = online(await context.registry.get(name))
-    await context.registry.ask(replica, lambda replica: replica.delete_snapshot(position))
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        with ExitStack() as stack:
+            stack.enter_context(context.downloads.take())
+            file = await scratch_file(context.datasets, stack)
+            with full_disk():
+                await replica.snapshot_reader.copy(position, file)
+            return Download(file, context.settings.limits.idle_timeout_seconds, stack.pop_all())
 
 
 @router.endpoint(
@@ -104,21 +83,20 @@ async def delete_snapshot(context: ContextOf, name: str, position: str) -> None:
 async def rollback(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Returns the model to a snapshot, or to any position or time of its history, at one position in its log, on every
     server: it forgets everything learnt since, including metrics. Later updates continue from that state."""
-    replica = online(await context.registry.get(name), NoRollback)
-    wanted, raw = await read_model(request, schemas.RollbackRequest)
-    key, to = idempotency_key(request, "rollback", raw), _target_of(wanted)
-    async with context.examining:
-        updated = await context.registry.ask(replica, lambda replica: replica.rollback(to, key=key))
-    return {**receipt_of_change(updated, request, response), "rolled_back_to": updated.rolled_back_to}
+    async with context.registry.use(name) as model:
+        replica = online(model, NoRollback)
+        wanted, raw = await read_model(request, schemas.RollbackRequest)
+        key, to = idempotency_key(request, "rollback", raw), _target_of(wanted)
+        async with context.examining:
+            updated = await replica.rollback(to, key=key)
+        return {**receipt_of_change(updated, request, response), "rolled_back_to": updated.rolled_back_to}
 
 
 def _target_of(wanted: schemas.RollbackRequest) -> str | int:
-    """Return the position, the name of a snapshot, or the time."""
-    given = [field for field in ("position", "name", "time") if getattr(wanted, field) is not None]
+    """Return the position or the time."""
+    given = [field for field in ("position", "time") if getattr(wanted, field) is not None]
     if len(given) > 1:
         raise invalid((given[1],), f"must be omitted if {given[0]} is sent")
-    if wanted.name is not None:
-        return wanted.name
     if wanted.time is not None:
         try:
             if isinstance(at := read_moment(wanted.time), int):
@@ -129,7 +107,7 @@ def _target_of(wanted: schemas.RollbackRequest) -> str | int:
     try:
         return read_position(wanted.position or "")
     except ValueError:
-        detail = "must be a position of this model's log; or send the name of a snapshot, or a time, instead"
+        detail = "must be a position of this model's log; or send a time instead"
         raise invalid(("position",), detail) from None
 
 
@@ -139,7 +117,4 @@ def _described(record: SnapshotMeta) -> schemas.Snapshot:
         bytes=record.size_bytes,
         created=rfc3339(record.created_unix_ms),
         pinned=record.pinned,
-        manual=record.kept is not None,
-        name=record.kept and record.kept.name,
-        note=record.kept and record.kept.note,
     )

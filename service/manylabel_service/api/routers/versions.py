@@ -175,8 +175,8 @@ class PromoteRequest(RequestModel):
 @router.endpoint("GET /v1/models/{name}/versions", "List versions", "read", VersionList)
 async def list_versions(context: ContextOf, name: str) -> dict[str, Any]:
     """Lists the versions of the model, newest first. Versions never change, and exist until they are deleted."""
-    model = trained(await context.registry.get(name))
-    versions, served, damaged = await context.registry.ask(model, lambda model: model.versions())
+    async with context.registry.use(name) as model:
+        versions, served, damaged = await trained(model).versions()
     return {"versions": [_described(version, served) for version in versions], "damaged": damaged}
 
 
@@ -199,17 +199,16 @@ async def promote(request: Request, response: Response, context: ContextOf, name
     A follower is promoted without a version, which needs the scope `admin`: its leader continues with the algorithm and
     state of the follower, and the follower with those of the leader. Promoting the follower again switches back. Send
     an Idempotency-Key: a repeated request without one switches back."""
-    hosted = await context.registry.get(name)
-    wanted, raw = PromoteRequest(), b""
-    if has_body(request):
-        wanted, raw = await read_model(request, PromoteRequest)
-    if isinstance(hosted, Replica):
-        return await _promote_follower(request, response, hosted, wanted, raw)
-    if (version := wanted.version) is None:
-        raise invalid(("version",), "must be the number of a version")
-    model = trained(hosted)
-    promoted = await context.registry.ask(model, lambda model: model.promote(version, force=wanted.force))
-    return {"model": name, **promoted._asdict()}
+    async with context.registry.use(name) as hosted:
+        wanted, raw = PromoteRequest(), b""
+        if has_body(request):
+            wanted, raw = await read_model(request, PromoteRequest)
+        if isinstance(hosted, Replica):
+            return await _promote_follower(request, response, hosted, wanted, raw)
+        if (version := wanted.version) is None:
+            raise invalid(("version",), "must be the number of a version")
+        promoted = await trained(hosted).promote(version, force=wanted.force)
+        return {"model": name, **promoted._asdict()}
 
 
 async def _promote_follower(
@@ -247,20 +246,21 @@ async def download_version(
 ) -> Response:
     """Downloads the fitted estimator, for `from_bytes` of its class in `manylabel_core.batch`; with `names`, a
     safetensors file that contains this one, the names of features and labels, and the text options."""
-    model = trained(await context.registry.get(name))
-    number = read_number(name, version)
-    with ExitStack() as stack:
-        stack.enter_context(context.downloads.take())
-        file = await scratch_file(context.datasets, stack)
-        async with context.examining:
-            found, data = await context.registry.ask(model, lambda model: model.version(number))
-            try:
-                contents = await asyncio.to_thread(ModelArtifact.from_bytes, data)
-            except DamagedState as error:
-                raise VersionDamaged(name, found.number, str(error)) from error
-            with full_disk():
-                await asyncio.to_thread(file.write, data if names else contents.estimator)
-        return Download(file, context.settings.limits.idle_timeout_seconds, stack.pop_all())
+    async with context.registry.use(name) as model:
+        hosted = trained(model)
+        number = read_number(name, version)
+        with ExitStack() as stack:
+            stack.enter_context(context.downloads.take())
+            file = await scratch_file(context.datasets, stack)
+            async with context.examining:
+                found, data = await hosted.version(number)
+                try:
+                    contents = await asyncio.to_thread(ModelArtifact.from_bytes, data)
+                except DamagedState as error:
+                    raise VersionDamaged(name, found.number, str(error)) from error
+                with full_disk():
+                    await asyncio.to_thread(file.write, data if names else contents.estimator)
+            return Download(file, context.settings.limits.idle_timeout_seconds, stack.pop_all())
 
 
 @router.endpoint(
@@ -273,9 +273,8 @@ async def download_version(
 )
 async def delete_version(context: ContextOf, name: str, version: str) -> None:
     """Deletes a version that is not served. Its number is not reused."""
-    model = trained(await context.registry.get(name))
-    number = read_number(name, version)
-    await context.registry.ask(model, lambda model: model.retire(number))
+    async with context.registry.use(name) as model:
+        await trained(model).retire(read_number(name, version))
 
 
 def read_number(name: str, text: str) -> int:
@@ -317,8 +316,8 @@ async def show_detail(
 
 
 async def _detail(context: Context, name: str, number: int | None) -> Detail:
-    model = trained(await context.registry.get(name))
-    version, data = await context.registry.ask(model, lambda model: model.version(number))
+    async with context.registry.use(name) as model:
+        version, data = await trained(model).version(number)
     return await asyncio.to_thread(read_detail, name, version, data)
 
 

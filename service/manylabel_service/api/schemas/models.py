@@ -190,11 +190,6 @@ class Snapshot(ResponseModel):
     """Creation time (RFC 3339)."""
     pinned: bool
     """Whether a rollback in the log needs the snapshot, so that it is not removed."""
-    manual: bool
-    """Whether the snapshot is manual: it stays until it is deleted."""
-    name: str | None
-    """Name of the snapshot; null for none."""
-    note: str | None
 
 
 class SnapshotList(ResponseModel):

@@ -1,6 +1,5 @@
 """Bodies of requests, which are validated by these models."""
 
-import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -14,7 +13,6 @@ from pydantic import (
     StrictBool,
     StrictStr,
     Tag,
-    field_validator,
     model_validator,
 )
 
@@ -368,27 +366,8 @@ class RollbackRequest(RequestModel):
 
     position: Annotated[str, Field(strict=True, json_schema_extra={"pattern": POSITION})] | None = None
     """Position of a snapshot, or of any entry in the history of the model."""
-    name: Annotated[str, Field(strict=True, max_length=64)] | None = None
-    """Name of one of the model's snapshots, instead of the position."""
     time: Annotated[str, Field(strict=True, json_schema_extra={"format": "date-time"})] | None = None
     """A time with an offset, instead of the position: the state after the last update up to then."""
-
-
-class SnapshotRequest(RequestModel):
-    """Request to take a snapshot, which stays until it is deleted."""
-
-    name: Annotated[str, Field(strict=True, pattern=names.PATTERN)] | None = None
-    """Name that can be used instead of the position: lower-case letters, digits, and dots, dashes, underscores between
-    them, but not only digits and dashes."""
-    note: Annotated[str, Field(strict=True, max_length=1000)] | None = None
-    """Purpose of the snapshot."""
-
-    @field_validator("name")
-    @classmethod
-    def _no_position(cls, name: str | None) -> str | None:
-        if name is not None and re.match(POSITION, name):
-            raise ValueError("must have a letter, a dot or an underscore; otherwise it is a position")
-        return name
 
 
 class Batch(RequestModel):

@@ -19,8 +19,7 @@ from manylabel_service.api.web.problems import Problem, invalid, problem_documen
 from manylabel_service.audit.call import note
 from manylabel_service.errors import InvalidExample, LimitExceeded, ModelGone, ServiceError
 from manylabel_service.hosting.examples import Example
-from manylabel_service.hosting.hosted_model import ModelEvicted
-from manylabel_service.hosting.kernels import GATE, NotCompiled
+from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.selection import Selection
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.outcome import UpdateResult
@@ -111,29 +110,36 @@ class LineLearner:
             raise StreamFailed(lines[0].number, Problem("too_many_refused", detail))
         access: Access = self._scope["access"]
         try:
-            replica = await self._hosted()
-            access.check()
+            async with self._context.registry.use(self._record.name) as model:
+                if not await self._continues(model):
+                    gone = ModelGone(self._record.name, self._record.incarnation)
+                    raise StreamFailed(lines[0].number, problem_of(gone))
+                access.check()
+                async for portion in self._learnt(online(model), lines, access.limits):
+                    yield portion
         except ServiceError as error:
             raise StreamFailed(lines[0].number, problem_of(error)) from error
+
+    async def _learnt(self, replica: Replica, lines: list[Line], limits: RateLimiter | None) -> AsyncIterator[bytes]:
+        """Learn a block, and yield responses to its lines in order. Raises StreamFailed."""
         failed = _first_refused(lines) if self._stop else None
         if failed is not None:
             lines = [line for line in lines if line.number < failed.number]
-        for part in self._parts(replica, lines, access.limits):
-            async for learnt in self._learn(replica, part, access.limits):
+        for part in self._parts(replica, lines, limits):
+            async for learnt in self._learn(replica, part, limits):
                 async for portion in _portions(self._responses_to(learnt)):
                     yield portion
         if failed is not None:
             raise failed
 
-    async def _hosted(self) -> Replica:
-        """Return the model, which may have been evicted and reloaded since the last block."""
-        replica = await self._context.registry.get(self._record.name)
-        if replica.record != self._record:
-            numbers = self._record.incarnation, replica.record.incarnation
+    async def _continues(self, model: HostedModel) -> bool:
+        """Return whether a model is that of the stream, or its successor."""
+        numbers = self._record.incarnation, model.record.incarnation
+        if model.record != self._record:
             if not await self._context.registry.successions.is_same(self._record.name, *numbers):
-                raise ModelGone(self._record.name, self._record.incarnation)
-            self._record = replica.record  # the model was replaced by its successor meanwhile
-        return online(replica)
+                return False
+            self._record = model.record
+        return True
 
     def refusal(self, number: int, problem: Problem, last: bool = False) -> dict[str, Any]:
         """Return the response to a rejected line; that of the last line has the line to resume from."""
@@ -217,24 +223,17 @@ class LineLearner:
     async def _update(self, replica: Replica, good: list[Line]) -> UpdateResult:
         part = None if self._key is None else StreamPart(self._key, tuple(line.number for line in good))
         examples: list[Any] = [line.content for line in good]
-        while True:
-            try:
-                return await replica.update(
-                    examples,
-                    want_predictions=not self._errors_only,
-                    want_probabilities=self._probabilities,
-                    stream=part,
-                    refuse_each=not self._stop,
-                )
-            except NotCompiled as error:
-                await GATE.wait(error.tiers, on_disk=True)
-            except ModelEvicted:
-                replica = await self._hosted()
-            except ModelGone:
-                await replica.sync()
-                if (other := await self._hosted()) is replica:
-                    raise
-                replica = other
+        try:
+            return await replica.update(
+                examples,
+                want_predictions=not self._errors_only,
+                want_probabilities=self._probabilities,
+                stream=part,
+                refuse_each=not self._stop,
+            )
+        except ModelGone:
+            await self._context.registry.check_gone(replica)
+            raise
 
     def _count(self, lines: list[Line], updated: UpdateResult | None, seconds: float) -> None:
         telemetry = self._context.telemetry

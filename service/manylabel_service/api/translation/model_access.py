@@ -1,4 +1,4 @@
-"""Requests to a model that may be evicted and reloaded during the request."""
+"""Requests to a model of either kind."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -46,16 +46,12 @@ def trained(hosted: HostedModel) -> TrainedModel:
     return hosted
 
 
-async def changed(
-    request: Request, response: Response, context: Context, replica: Replica, entry: Control
-) -> dict[str, Any]:
+async def changed(request: Request, response: Response, replica: Replica, entry: Control) -> dict[str, Any]:
     """Return the response to a change by a control entry."""
-    updated = await context.registry.ask(replica, lambda replica: replica.change(entry))
-    return receipt_of_change(updated, request, response)
+    return receipt_of_change(await replica.change(entry), request, response)
 
 
 async def predict(
-    context: Context,
     hosted: HostedModel,
     values: Sequence[Any],
     at: Callable[[int], Path],
@@ -69,20 +65,14 @@ async def predict(
     if version is not None:
         options["version"] = version
     try:
-        return await context.registry.ask(hosted, lambda hosted: hosted.predict(values, **options))
+        return await hosted.predict(values, **options)
     except InvalidExample as error:
         raise invalid((*at(error.index), *error.path), error.detail) from error
 
 
-async def signature_of(context: Context, hosted: HostedModel, version: int | None = None) -> Signature:
+async def signature_of(hosted: HostedModel, version: int | None = None) -> Signature:
     """Return the description of a model, or of a version of a trained one."""
-    if version is not None:
-        return await context.registry.ask(trained(hosted), lambda model: model.signature_of(version))
-
-    async def ask(model: HostedModel) -> Signature:
-        return model.signature()
-
-    return await context.registry.ask(hosted, ask)
+    return hosted.signature() if version is None else await trained(hosted).signature_of(version)
 
 
 class WhichVersion(Parameters):
@@ -114,16 +104,16 @@ MEASURED = (
 async def measured(context: Context, name: str, number: int | None) -> Measured:
     """Return the metrics of a model; for a trained one, those of a version or of the served one. Raises ModelIsOnline
     or ServiceError."""
-    hosted = await context.registry.get(name)
-    if isinstance(hosted, TrainedModel):
-        version, state, position = await context.registry.ask(hosted, lambda model: model.measured(number))
-        place = {"version": version, "position": position, "updates": state.updates}
-        return Measured(state, place, hosted.label_details(version))
-    if number is not None:
-        raise ModelIsOnline(name)
-    model = online(hosted)
-    model.check_serving()
-    return Measured(model.model, {"position": model.position, "updates": model.model.updates})
+    async with context.registry.use(name) as hosted:
+        if isinstance(hosted, TrainedModel):
+            version, state, position = await hosted.measured(number)
+            place = {"version": version, "position": position, "updates": state.updates}
+            return Measured(state, place, hosted.label_details(version))
+        if number is not None:
+            raise ModelIsOnline(name)
+        model = online(hosted)
+        model.check_serving()
+        return Measured(model.model, {"position": model.position, "updates": model.model.updates})
 
 
 @contextmanager
@@ -131,10 +121,11 @@ def counting_refusals(context: Context, name: str) -> Iterator[None]:
     """Count updates rejected in this context; an unknown model name creates no series."""
     try:
         yield
+    except ModelNotFound:
+        raise
     except ServiceError as error:
         problem = problem_of(error)
-        if not isinstance(error, ModelNotFound):
-            context.telemetry.rejected(name, problem.code)
+        context.telemetry.rejected(name, problem.code)
         raise problem from error
     except Problem as problem:
         context.telemetry.rejected(name, problem.code)

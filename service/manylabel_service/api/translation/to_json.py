@@ -118,21 +118,17 @@ _NUMBER_BYTES = 24
 """Maximum bytes of a score or a probability in a response, with its separators."""
 
 
-def check_bytes(
-    items: Items[Any], labels: Sequence[int], mean_bytes: float, probabilities: bool, context: Context
-) -> None:
-    """Reject a batch to learn whose response would probably exceed `max_response_bytes`; raises a Problem.
+def check_predictions(context: Context, probabilities: bool, labels: Sequence[int], mean_bytes: float) -> None:
+    """Reject a batch to predict and learn whose response would be too large; raises a Problem.
 
     Parameters
     ----------
-    items : the batch.
+    probabilities : whether the response has probabilities.
     labels : number of labels of each prediction.
     mean_bytes : mean bytes of the name of a label.
-    probabilities : whether the response has probabilities.
     """
-    if not items.batch:
-        return
     limits, shown = context.settings.limits, context.settings.max_scores
+    check_numbers(len(labels), numbers(sum(labels), probabilities), context)
     listed = sum(numbers(min(n, shown), probabilities) for n in labels)
     needed = int(listed * (mean_bytes + _NUMBER_BYTES) + sum(labels) * mean_bytes)
     if needed > limits.max_response_bytes:

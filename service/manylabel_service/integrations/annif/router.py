@@ -106,13 +106,13 @@ async def annif_suggest(request: Request, context: ContextOf, name: str) -> Resp
     """Predicts one document. `limit` and `threshold` can also be query parameters, for programs that send only a text,
     such as Annif's backend `http`."""
     limits = read_parameters(request, schemas.AnnifLimits)
-    hosted = await context.registry.get(name)
-    raw = await read_body(request, None, context.settings.max_body_bytes)
-    async with context.turns.turn(raw):
-        small = len(raw) < LARGE_BYTES
-        sent, metadata = read_form(raw, limits) if small else await asyncio.to_thread(read_form, raw, limits)
-    document = schemas.AnnifDocument.model_construct(text=sent.text, metadata=metadata)
-    return RawJSONResponse(await _suggest(request, hosted, [document], sent, ()))
+    async with context.registry.use(name) as hosted:
+        raw = await read_body(request, None, context.settings.max_body_bytes)
+        async with context.turns.turn(raw):
+            small = len(raw) < LARGE_BYTES
+            sent, metadata = read_form(raw, limits) if small else await asyncio.to_thread(read_form, raw, limits)
+        document = schemas.AnnifDocument.model_construct(text=sent.text, metadata=metadata)
+        return RawJSONResponse(await _suggest(request, hosted, [document], sent, ()))
 
 
 @router.endpoint(
@@ -130,10 +130,10 @@ async def annif_suggest(request: Request, context: ContextOf, name: str) -> Resp
 async def annif_suggest_batch(request: Request, context: ContextOf, name: str) -> Response:
     """Returns suggestions for up to 32 documents, in the order of the documents."""
     limits = read_parameters(request, schemas.AnnifLimits)
-    hosted = await context.registry.get(name)
-    document, _ = await read_large_json(request)
-    documents = validated(schemas.AnnifDocuments, document).documents
-    return RawJSONResponse(await _suggest(request, hosted, documents, limits, ("documents",)))
+    async with context.registry.use(name) as hosted:
+        document, _ = await read_large_json(request)
+        documents = validated(schemas.AnnifDocuments, document).documents
+        return RawJSONResponse(await _suggest(request, hosted, documents, limits, ("documents",)))
 
 
 @router.endpoint(
@@ -149,9 +149,10 @@ async def annif_suggest_batch(request: Request, context: ContextOf, name: str) -
 @_as_annif
 async def annif_learn(request: Request, context: ContextOf, name: str) -> Response:
     """Learns either all documents, in order, or none, like `update`. The header `Position` has the log position."""
-    replica = online(await context.registry.get(name))
-    with counting_refusals(context, name):
-        updated = await _learn(request, context, replica)
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        with counting_refusals(context, name):
+            updated = await _learn(request, context, replica)
     response = Response(status_code=204, headers={"Position": receipt(updated, request.scope)["position"]})
     note_replayed(response, updated.replayed)
     return response
@@ -166,7 +167,7 @@ async def _suggest(
 ) -> bytes | bytearray:
     """Return the JSON of the suggestions: a list for documents at a path, or an object for a single one."""
     context, started, pace = context_of(request), time.perf_counter(), Pace()
-    signature = await signature_of(context, hosted)
+    signature = await signature_of(hosted)
     if signature.records is None or not signature.has_probabilities:
         raise invalid((), "is not supported by this model: it has no text field, or no probabilities")
     check_numbers(len(documents), 2 * len(documents) * len(signature.labels), context)
@@ -180,23 +181,18 @@ async def _suggest(
             xs.append(reader.features(each.text, each.metadata, place))
         await pace.rest()
 
-    async def ask(model: HostedModel) -> ResponseItems:
-        predicted = await model.predict(xs, probabilities=True)
-        most = context.settings.limits.max_response_bytes
-        items = ResponseItems(b"", most, "send fewer documents, or a smaller limit")
-        for document, prediction in zip(documents, predicted.predictions, strict=True):
-            is_empty = not (document.text.strip() or document.metadata)
-            results = [] if is_empty else suggestions(model, prediction, predicted.version, wanted)
-            found = {"results": results}
-            about = {"document_id": document.document_id} if at else {}
-            items.add(pydantic_core.to_json({**about, **found}, inf_nan_mode="null"))
-            await pace.rest()
-        return items
-
     try:
-        found = await context.registry.ask(hosted, ask)
+        predicted = await hosted.predict(xs, probabilities=True)
     except InvalidExample as error:
         raise invalid((*at, error.index) if at else (), error.detail) from error
+    most = context.settings.limits.max_response_bytes
+    found = ResponseItems(b"", most, "send fewer documents, or a smaller limit")
+    for document, prediction in zip(documents, predicted.predictions, strict=True):
+        is_empty = not (document.text.strip() or document.metadata)
+        results = [] if is_empty else suggestions(hosted, prediction, predicted.version, wanted)
+        about = {"document_id": document.document_id} if at else {}
+        found.add(pydantic_core.to_json({**about, "results": results}, inf_nan_mode="null"))
+        await pace.rest()
     context.telemetry.predicted(hosted.name, len(documents), time.perf_counter() - started)
     return found.end(b"") if at else found.content[1:]
 
@@ -226,9 +222,7 @@ async def _learn(request: Request, context: Context, replica: Replica) -> Update
         await pace.rest()
     access_of(request).charge(len(examples))
     try:
-        updated = await context.registry.ask(
-            replica, lambda replica: replica.update(examples, key=key, deadline=deadline)
-        )
+        updated = await replica.update(examples, key=key, deadline=deadline)
     except InvalidExample as error:
         raise invalid((error.index,), error.detail) from error
     learnt = 0 if updated.replayed else len(examples)

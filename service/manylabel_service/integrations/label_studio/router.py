@@ -72,15 +72,17 @@ async def label_studio_setup(request: Request, context: ContextOf, name: str) ->
     """Connects a project. Label Studio calls this when the backend is added, when its settings are opened, and before
     it requests predictions. If the caller has the scope `learn`, messages without a labelling configuration are read
     with this one."""
-    replica, sent = await _sent(request, context, name, schemas.SetupRequest)
-    config = await to_config(sent.label_config, ("schema",))
-    if replica.spec.labels is not None:
-        declared = set(replica.spec.labels)
-        if unknown := [label for label in config.labels if label not in declared]:
-            raise invalid(("schema",), f"has the choice {unknown[0]!r}, which is not one of the declared labels")
-    if access_of(request).allows("learn"):
-        _notes(request).note_config(replica.record, sent.label_config)
-    return schemas.SetupResponse(model_version=_versions(replica)[-1])
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        sent = await _body(request, context, schemas.SetupRequest)
+        config = await to_config(sent.label_config, ("schema",))
+        if replica.spec.labels is not None:
+            declared = set(replica.spec.labels)
+            if unknown := [label for label in config.labels if label not in declared]:
+                raise invalid(("schema",), f"has the choice {unknown[0]!r}, which is not one of the declared labels")
+        if access_of(request).allows("learn"):
+            _notes(request).note_config(replica.record, sent.label_config)
+        return schemas.SetupResponse(model_version=_versions(replica)[-1])
 
 
 def _notes(request: Request) -> ModelNotes:
@@ -99,26 +101,28 @@ def _notes(request: Request) -> ModelNotes:
 async def label_studio_predict(request: Request, context: ContextOf, name: str) -> Response:
     """Returns one prediction per task. A task that is not a record, or does not fit the model, has no choices and the
     score 0."""
-    replica, sent = await _sent(request, context, name, schemas.PredictTasksRequest)
-    config = await to_config(sent.label_config, ("label_config",))
-    check_numbers(len(sent.tasks), len(sent.tasks) * len(config.labels), context)
-    access_of(request).charge(len(sent.tasks))
-    reader = TaskReader(replica, config, context.settings.max_features)
-    started, results, pace = time.perf_counter(), list[bytes](), Pace()
-    known = config.among(replica.model.labels)
-    for begin in range(0, len(sent.tasks), TASKS_AT_ONCE):
-        xs = []
-        for task in sent.tasks[begin : begin + TASKS_AT_ONCE]:
-            xs.append(_features(replica, reader, task))
-            await pace.rest()
-        predictions = await _predict(context, replica, xs)
-        version = _versions(replica)[-1]
-        for prediction in predictions:
-            results.append(pydantic_core.to_json(shown(known, prediction, version)))
-            await pace.rest()
-    _log_skipped(_notes(request), replica, reader)
-    context.telemetry.predicted(name, len(results), time.perf_counter() - started)
-    return RawJSONResponse(b'{"results":[' + b",".join(results) + b"]}")
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        sent = await _body(request, context, schemas.PredictTasksRequest)
+        config = await to_config(sent.label_config, ("label_config",))
+        check_numbers(len(sent.tasks), len(sent.tasks) * len(config.labels), context)
+        access_of(request).charge(len(sent.tasks))
+        reader = TaskReader(replica, config, context.settings.max_features)
+        started, results, pace = time.perf_counter(), list[bytes](), Pace()
+        known = config.among(replica.model.labels)
+        for begin in range(0, len(sent.tasks), TASKS_AT_ONCE):
+            xs = []
+            for task in sent.tasks[begin : begin + TASKS_AT_ONCE]:
+                xs.append(_features(replica, reader, task))
+                await pace.rest()
+            predictions = await _predict(replica, xs)
+            version = _versions(replica)[-1]
+            for prediction in predictions:
+                results.append(pydantic_core.to_json(shown(known, prediction, version)))
+                await pace.rest()
+        _log_skipped(_notes(request), replica, reader)
+        context.telemetry.predicted(name, len(results), time.perf_counter() - started)
+        return RawJSONResponse(b'{"results":[' + b",".join(results) + b"]}")
 
 
 @router.endpoint(
@@ -131,16 +135,17 @@ async def label_studio_predict(request: Request, context: ContextOf, name: str) 
 )
 async def label_studio_webhook(request: Request, context: ContextOf, name: str) -> schemas.WebhookResponse:
     """Learns each annotation once, and again with its new labels after an edit. Other messages change nothing."""
-    replica = online(await context.registry.get(name))
-    with counting_refusals(context, name):
-        sent = await _body(request, context, schemas.WebhookRequest)
-        learner = _Learner(context, _notes(request), replica, access_of(request), sent.project or {})
-        if sent.action in _LEARNT:
-            pace = Pace()
-            for annotation, task in _pairs(sent):
-                await learner.learn(annotation, task)
-                await pace.rest()
-    return schemas.WebhookResponse(learnt=learner.learnt, known=learner.known, model_version=_versions(replica)[-1])
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        with counting_refusals(context, name):
+            sent = await _body(request, context, schemas.WebhookRequest)
+            learner = _Learner(context, _notes(request), replica, access_of(request), sent.project or {})
+            if sent.action in _LEARNT:
+                pace = Pace()
+                for annotation, task in _pairs(sent):
+                    await learner.learn(annotation, task)
+                    await pace.rest()
+        return schemas.WebhookResponse(learnt=learner.learnt, known=learner.known, model_version=_versions(replica)[-1])
 
 
 @router.endpoint(
@@ -153,12 +158,6 @@ async def label_studio_webhook(request: Request, context: ContextOf, name: str) 
 async def label_studio_versions(context: ContextOf, name: str) -> schemas.BackendVersions:
     """Lists the versions of the model: a new one begins at 0, 1, 2, 5, 10, 20, 50 ... learnt examples."""
     return schemas.BackendVersions(versions=_versions(online(await context.registry.get(name))))
-
-
-async def _sent(request: Request, context: Context, name: str, kind: type[Sent]) -> tuple[Replica, Sent]:
-    """Return the model and the body of a request."""
-    replica = online(await context.registry.get(name))
-    return replica, await _body(request, context, kind)
 
 
 async def _body(request: Request, context: Context, kind: type[Sent]) -> Sent:
@@ -204,9 +203,9 @@ def _features(replica: Replica, reader: TaskReader, task: schemas.Task) -> Featu
     return x if replica.model.features.fits(x) else None
 
 
-async def _predict(context: Context, replica: Replica, xs: Sequence[Features | None]) -> Iterator[Prediction | None]:
+async def _predict(replica: Replica, xs: Sequence[Features | None]) -> Iterator[Prediction | None]:
     fitting = [x for x in xs if x is not None]
-    predicted = iter((await context.registry.ask(replica, lambda replica: replica.predict(fitting))).predictions)
+    predicted = iter((await replica.predict(fitting)).predictions)
     return (None if x is None else next(predicted) for x in xs)
 
 
@@ -270,6 +269,4 @@ class _Learner:
 
     async def _update(self, example: Example, key: IdempotencyKey) -> UpdateResult:
         deadline = time.monotonic() + self.context.settings.max_queue_wait_seconds
-        return await self.context.registry.ask(
-            self.replica, lambda replica: replica.update([example], key=key, deadline=deadline)
-        )
+        return await self.replica.update([example], key=key, deadline=deadline)

@@ -109,7 +109,8 @@ async def server_ready(context: ContextOf) -> schemas.ServerReady:
 )
 async def model_metadata(context: ContextOf, name: str) -> dict[str, Any]:
     """Describes the tensors that the model accepts and returns. A model that is not in memory is loaded."""
-    return metadata(name, await signature_of(context, await context.registry.get(name)))
+    async with context.registry.use(name) as model:
+        return metadata(name, await signature_of(model))
 
 
 @router.endpoint(
@@ -121,8 +122,8 @@ async def model_metadata(context: ContextOf, name: str) -> dict[str, Any]:
 )
 async def version_metadata(context: ContextOf, name: str, version: str) -> dict[str, Any]:
     """Describes the tensors that a version of a trained model accepts and returns; the version is loaded."""
-    hosted = await context.registry.get(name)
-    return metadata(name, await signature_of(context, hosted, read_number(name, version)))
+    async with context.registry.use(name) as model:
+        return metadata(name, await signature_of(model, read_number(name, version)))
 
 
 @router.endpoint(
@@ -134,7 +135,8 @@ async def version_metadata(context: ContextOf, name: str, version: str) -> dict[
 )
 async def model_ready(context: ContextOf, name: str) -> schemas.ModelReady:
     """Responds with 200 when the model can predict. A model that is not in memory is loaded."""
-    await signature_of(context, await context.registry.get(name))
+    async with context.registry.use(name) as model:
+        await signature_of(model)
     return schemas.ModelReady(name=name, ready=True)
 
 
@@ -147,45 +149,46 @@ async def model_ready(context: ContextOf, name: str) -> schemas.ModelReady:
 )
 async def version_ready(context: ContextOf, name: str, version: str) -> schemas.ModelReady:
     """Responds with 200 when the version of a trained model can predict; the version is loaded."""
-    await signature_of(context, await context.registry.get(name), read_number(name, version))
+    async with context.registry.use(name) as model:
+        await signature_of(model, read_number(name, version))
     return schemas.ModelReady(name=name, ready=True)
 
 
 async def _infer(request: Request, name: str, version: int | None) -> Response:
     context = context_of(request)
     settings = context.settings
-    hosted = await context.registry.get(name)
-    raw = await read_body(request, None, settings.max_body_bytes)  # clients send no media type
-    started = time.perf_counter()
-    signature = await signature_of(context, hosted, version)
-    convert: Any = to_features if isinstance(hosted, Replica) else to_inputs
-    convert = partial(convert, max_features=settings.max_features, max_fields=settings.limits.max_record_fields)
-    convert = partial(convert, records=signature.records)
-    async with context.turns.turn(raw):
-        asked, tensors = await read_request(request, raw)
-        outputs = wanted_outputs(asked, signature)
-        examples = await to_examples(
-            tensors, signature, convert, settings.limits.max_batch_examples, settings.max_features
-        )
-        del tensors, asked.inputs
-    n_examples = len(examples.values)
-    if n_examples > 1:
-        check_numbers(n_examples, n_numbers(outputs, n_examples, len(signature.labels)), context)
-    access_of(request).charge(n_examples)
-    likely = any(output.name == "probabilities" for output in outputs)
-    predicted = await predict(context, hosted, examples.values, examples.at, version, probabilities=likely)
-    facts: dict[str, Any] = {"model_name": name}
-    if predicted.version is not None:
-        facts["model_version"] = str(predicted.version)
-    if asked.id is not None:
-        facts["id"] = asked.id
-    facts["parameters"] = {"position": predicted.position}
-    if predicted.stale_seconds is not None:
-        facts["parameters"]["stale_seconds"] = round(predicted.stale_seconds, 3)
-    max_bytes = settings.limits.max_response_bytes
-    document, binary = await to_response(predicted.predictions, outputs, facts, max_bytes)
-    context.telemetry.predicted(name, n_examples, time.perf_counter() - started)
-    if not any(output.binary for output in outputs):
-        return RawJSONResponse(document)
-    headers = {HEADER_LENGTH: str(len(document)), "content-type": "application/octet-stream"}
-    return Response(bytes(document + binary), headers=headers)
+    async with context.registry.use(name) as hosted:
+        raw = await read_body(request, None, settings.max_body_bytes)  # clients send no media type
+        started = time.perf_counter()
+        signature = await signature_of(hosted, version)
+        convert: Any = to_features if isinstance(hosted, Replica) else to_inputs
+        convert = partial(convert, max_features=settings.max_features, max_fields=settings.limits.max_record_fields)
+        convert = partial(convert, records=signature.records)
+        async with context.turns.turn(raw):
+            asked, tensors = await read_request(request, raw)
+            outputs = wanted_outputs(asked, signature)
+            examples = await to_examples(
+                tensors, signature, convert, settings.limits.max_batch_examples, settings.max_features
+            )
+            del tensors, asked.inputs
+        n_examples = len(examples.values)
+        if n_examples > 1:
+            check_numbers(n_examples, n_numbers(outputs, n_examples, len(signature.labels)), context)
+        access_of(request).charge(n_examples)
+        likely = any(output.name == "probabilities" for output in outputs)
+        predicted = await predict(hosted, examples.values, examples.at, version, probabilities=likely)
+        facts: dict[str, Any] = {"model_name": name}
+        if predicted.version is not None:
+            facts["model_version"] = str(predicted.version)
+        if asked.id is not None:
+            facts["id"] = asked.id
+        facts["parameters"] = {"position": predicted.position}
+        if predicted.stale_seconds is not None:
+            facts["parameters"]["stale_seconds"] = round(predicted.stale_seconds, 3)
+        max_bytes = settings.limits.max_response_bytes
+        document, binary = await to_response(predicted.predictions, outputs, facts, max_bytes)
+        context.telemetry.predicted(name, n_examples, time.perf_counter() - started)
+        if not any(output.binary for output in outputs):
+            return RawJSONResponse(document)
+        headers = {HEADER_LENGTH: str(len(document)), "content-type": "application/octet-stream"}
+        return Response(bytes(document + binary), headers=headers)

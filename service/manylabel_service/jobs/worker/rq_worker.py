@@ -34,7 +34,6 @@ from manylabel_service.jobs.runners.rq import QUEUE, connect
 from manylabel_service.jobs.supervision.supervisor import supervise
 from manylabel_service.jobs.supervision.workdirs import remove_stale
 from manylabel_service.models.membership import Membership
-from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store, open_when_available, store_address
 
@@ -61,14 +60,13 @@ class RQWorkerProcess:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tasks", daemon=True)
         self._task: asyncio.Task[None] | None = None
-        # A worker reads logs to train from, so no process may write a format that this worker cannot read.
-        self._membership = Membership(self._store, "worker", ClusterVersion(), lambda: {"ready": not self.stopping})
+        self._membership = Membership(self._store, "worker", lambda: {"ready": not self.stopping})
         self._taking_part: Future[None] | None = None
         self._compiling: subprocess.Popen[bytes] | None = None
         self.stopping = False
 
     def open(self) -> None:
-        """Wait until the store is reachable; raises StoreUnusable, ReleaseTooOld."""
+        """Wait until the store is reachable; raises StoreUnusable or StoreTooNew."""
         self._thread.start()
         self._run(open_when_available(self._store, self._membership.join, BACKOFF_SECONDS)).result()
         self._taking_part = self._run(self._take_part())
@@ -113,7 +111,7 @@ class RQWorkerProcess:
 
     async def _take_part(self) -> None:
         await self._membership.run()
-        if self._membership.refusal is not None:  # the release is too old: exit as after a signal
+        if self._membership.refusal is not None:  # the store has a newer format: exit as after a signal
             os.kill(os.getpid(), signal.SIGTERM)
 
     async def _supervised(self, id: str, number: int) -> None:

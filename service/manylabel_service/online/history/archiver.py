@@ -1,4 +1,4 @@
-"""Archiver that moves a log into segments before it is trimmed, stores states of the model, and drops the oldest ones.
+"""Archiver that moves a log into segments before it is trimmed, retains states of the model, and drops the oldest ones.
 
 A segment is stored, read back and compared; then the catalogue names it; only then is the log trimmed through its end.
 A server killed between two of these steps leaves a blob that nothing names, or entries that are in both the log and a
@@ -8,24 +8,25 @@ segment.
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import aclosing
 from typing import NamedTuple, Self
 
 import structlog
 
-from manylabel_service import ulid
 from manylabel_service.errors import LogLost, LogTrimmed, ModelDamaged, StorageUnavailable, check_limit
 from manylabel_service.online.history import segment as segments
-from manylabel_service.online.history.catalogue import (
-    MAX_SEGMENTS,
-    MAX_STATES,
-    Catalogue,
-    CatalogueStore,
-    Segment,
-    StoredState,
-)
+from manylabel_service.online.history.catalogue import MAX_SEGMENTS, Catalogue, CatalogueStore, Segment
 from manylabel_service.settings import Settings
-from manylabel_service.storage import START, Entry, ModelMeta, SnapshotMeta, Store, pieces_of, position_key
+from manylabel_service.storage import (
+    START,
+    Entry,
+    LogExtent,
+    ModelMeta,
+    SnapshotMeta,
+    Store,
+    pieces_of,
+    position_key,
+)
+from manylabel_service.storage.protocol import NO_EXTENT
 
 SEGMENT_BYTES = 4 << 20
 """Bytes of payloads after which a segment ends."""
@@ -39,6 +40,9 @@ STATE_LOG_BYTES = 32 << 20
 
 STATE_SHARE = 4
 """Minimum bytes of the log between two states, as a multiple of the bytes of a state."""
+
+MAX_STATES = 1_024
+"""Maximum number of states of one history."""
 
 TARGETS = 8
 """Number of target states of rollbacks that are retained beyond twice the size of a history."""
@@ -105,34 +109,42 @@ class Archiver:
                 action = "the log stays from here on: restore the store from a backup, or create the model again"
                 log.error("history_damaged", model=self._record.name, error=str(error), action=action)
                 return min(found.through, through, key=position_key)
-            if not self._is_due(entries, found):
+            if not await self._is_due(entries, found):
                 return min(found.through, through, key=position_key)
             found = await self._add(found, entries)
 
     async def keep_states(self, snapshots: Sequence[SnapshotMeta]) -> None:
-        """Copy the snapshots that the history needs; raises the errors of `close`."""
+        """Retain the snapshots that the history needs; raises the errors of `close`.
+
+        Parameters
+        ----------
+        snapshots : all snapshots of the model.
+        """
         if not self._limits.size_bytes:
             return
-        catalogue = await self._catalogue.read()
+        begin = (await self._catalogue.read()).begin
+        states = [each for each in snapshots if "history" in each.reasons]
         for snapshot in sorted(snapshots, key=lambda each: position_key(each.position)):
-            if self._is_state_due(snapshot, catalogue):
-                catalogue = await self._keep(snapshot, catalogue)
+            if snapshot not in states and self._is_state_due(snapshot, states, begin):
+                await self._store.snapshots.retain(self._record, snapshot.position, add="history")
+                states.append(snapshot)
 
     async def put_state(self, position: str, examples: int, data: bytes | memoryview) -> None:
         """Store the state at a position if the history lacks it.
 
         Raises LimitExceeded if too many states are retained for rollbacks.
         """
-        found = await self._catalogue.read()
-        if found.state_at(position) is not None:
+        states = await self._states()
+        if any(position_key(state.position) == position_key(position) for state in states):
             return
         # Target states of rollbacks cannot be dropped before the log is trimmed past the rollbacks.
         limit = 2 * self._limits.size_bytes + TARGETS * len(data)
-        check_limit(f"bytes of the history of model {self._record.name!r}", found.size_bytes + len(data), limit)
-        check_limit(f"states in the history of model {self._record.name!r}", len(found.states), MAX_STATES)
-        id, size_bytes = await self._catalogue.put_blob(pieces_of(data))
+        size_bytes = (await self._catalogue.read()).size_bytes + _total(states)
+        check_limit(f"bytes of the history of model {self._record.name!r}", size_bytes + len(data), limit)
+        check_limit(f"states in the history of model {self._record.name!r}", len(states), MAX_STATES)
         # The bytes of the log before this state are unknown, so the state does not delay the next one.
-        await self._add_state(StoredState(id, position, examples, 0, size_bytes))
+        extent = LogExtent(examples, 0)
+        await self._store.snapshots.put(self._record, position, data, extent, foreign=True, reasons=("history",))
 
     async def retain(self, rollbacks: Iterable[tuple[str, str]], trimmed: str) -> None:
         """Drop the oldest part of the history above its maximum size or age. Raises StorageUnavailable or ModelGone.
@@ -144,37 +156,48 @@ class Archiver:
         """
         targets = {position_key(to): position_key(entry) for entry, to in rollbacks}
         young_ms = int(1_000 * (time.time() - YOUNG_SECONDS))
+        states = sorted(await self._states(), key=lambda each: position_key(each.position))
 
-        def cut(catalogue: Catalogue, begin: str) -> Catalogue:
+        def needed(begin: str) -> list[SnapshotMeta]:
             key = position_key(begin)
-            needed = [
-                state.id
-                for state in catalogue.states
-                if targets.get(position_key(state.position), key) > key
-                or (not state.log_bytes and ulid.timestamp_of(state.id) >= young_ms)
+            return [
+                state
+                for state in states
+                if (at := position_key(state.position)) >= key
+                or targets.get(at, key) > key
+                or (not state.extent.size_bytes and state.created_unix_ms >= young_ms)
             ]
-            return catalogue.beginning_at(begin, needed)
 
         def retained(catalogue: Catalogue) -> Catalogue:
             if not self._limits.size_bytes:
-                return cut(catalogue, max(catalogue.begin, trimmed, key=position_key))
-            begins = [state.position for state in catalogue.states]
+                return catalogue.beginning_at(max(catalogue.begin, trimmed, key=position_key))
+            begins = [state.position for state in states]
             later = [begin for begin in begins if position_key(begin) > position_key(catalogue.begin)]
             for begin in (catalogue.begin, *later):
-                if self._fits(left := cut(catalogue, begin)):
+                if self._fits(left := catalogue.beginning_at(begin), needed(begin)):
                     return left
-            return cut(catalogue, catalogue.through)
+            return catalogue.beginning_at(catalogue.through)
 
+        # The catalogue is changed first: a state before its beginning is of no use, and is dropped the next time.
         catalogue = await self._catalogue.change(retained)
-        self.size_bytes = catalogue.size_bytes
+        left = needed(catalogue.begin)
+        await self._drop([state for state in states if state not in left])
+        self.size_bytes = catalogue.size_bytes + _total(left)
 
-    def _fits(self, catalogue: Catalogue) -> bool:
-        if len(catalogue.segments) > MAX_SEGMENTS - 16 or len(catalogue.states) > MAX_STATES - 64:
+    async def _states(self) -> list[SnapshotMeta]:
+        return [each for each in await self._store.snapshots.all(self._record) if "history" in each.reasons]
+
+    async def _drop(self, states: Sequence[SnapshotMeta]) -> None:
+        if states:
+            await self._store.snapshots.retain(self._record, *(each.position for each in states), drop="history")
+
+    def _fits(self, catalogue: Catalogue, states: Sequence[SnapshotMeta]) -> bool:
+        if len(catalogue.segments) > MAX_SEGMENTS - 16 or len(states) > MAX_STATES - 64:
             return False
         oldest_ms = 1_000 * (time.time() - self._limits.seconds)
         if self._limits.seconds and catalogue.segments and catalogue.segments[0].first_ms < oldest_ms:
             return False
-        return catalogue.size_bytes <= self._limits.size_bytes
+        return catalogue.size_bytes + _total(states) <= self._limits.size_bytes
 
     async def _next(self, after: str, through: str) -> list[Entry]:
         """Return the entries of the next segment, up to a position."""
@@ -191,11 +214,11 @@ class Archiver:
             after = page[-1].position
         return entries
 
-    def _is_due(self, entries: Sequence[Entry], catalogue: Catalogue) -> bool:
+    async def _is_due(self, entries: Sequence[Entry], catalogue: Catalogue) -> bool:
         if not entries or sum(len(entry.payload) for entry in entries) >= SEGMENT_BYTES:
             return bool(entries)
         # Otherwise, states needed only by the rest of the log could not be dropped.
-        is_large = catalogue.size_bytes > self._limits.size_bytes
+        is_large = catalogue.size_bytes + _total(await self._states()) > self._limits.size_bytes
         is_old = entries[0].time_ms < 1_000 * (time.time() - SEGMENT_SECONDS)
         return is_large or (is_old and self._limits.seconds > 0)
 
@@ -242,50 +265,41 @@ class Archiver:
         except LogTrimmed as trimmed:
             begin = trimmed.trimmed
         key = position_key(begin)
-        states = tuple(s for s in newest.states if s.position == begin)
-        cut: dict[str, object] = {"begin": begin, "segments": (), "states": states, "moved_to": None}
+        cut: dict[str, object] = {"begin": begin, "segments": (), "moved_to": None}
+        left = [state for state in await self._states() if position_key(state.position) == key]
         if isinstance(error, LogLost):
             kept = tuple(s for s in newest.segments if position_key(s.through) <= key)
             if kept and kept[-1].through == begin:
-                states = tuple(s for s in newest.states if position_key(s.position) <= key)
-                cut |= {"begin": newest.begin, "segments": kept, "states": states}
+                left = [state for state in await self._states() if position_key(state.position) <= key]
+                cut |= {"begin": newest.begin, "segments": kept}
+        await self._drop([state for state in await self._states() if state not in left])
         catalogue = newest.model_copy(update=cut)
         if newest.revision:
             log.warning("history_cut", model=self._record.name, position=catalogue.through, reason=str(error))
         return await self._catalogue.put(newest, catalogue) or await self._catalogue.read()
 
-    def _is_state_due(self, snapshot: SnapshotMeta, catalogue: Catalogue) -> bool:
+    def _is_state_due(self, snapshot: SnapshotMeta, states: Sequence[SnapshotMeta], begin: str) -> bool:
         key = position_key(snapshot.position)
-        if catalogue.state_at(snapshot.position) is not None or len(catalogue.states) >= MAX_STATES - 64:
+        if len(states) >= MAX_STATES - 64:
             return False
         if snapshot.pinned:  # a rollback in the log returns to the state
             return True
-        if STATE_SHARE * snapshot.size_bytes > self._limits.size_bytes or key < position_key(catalogue.begin):
+        if STATE_SHARE * snapshot.size_bytes > self._limits.size_bytes or key < position_key(begin):
             return False
-        known = [state for state in catalogue.states if state.log_bytes and position_key(state.position) < key]
-        if not known and catalogue.begin != START:
+        earlier = [each for each in states if each.extent.size_bytes and position_key(each.position) < key]
+        if not earlier and begin != START:
             return True
-        examples, log_bytes = (known[-1].examples, known[-1].log_bytes) if known else (0, 0)
-        new_bytes = snapshot.extent.size_bytes - log_bytes
+        last = max(earlier, key=lambda each: position_key(each.position)).extent if earlier else NO_EXTENT
         enough_bytes = min(STATE_LOG_BYTES, self._limits.size_bytes // 4)
-        enough = new_bytes >= enough_bytes or abs(snapshot.extent.examples - examples) >= STATE_EXAMPLES
-        return enough and new_bytes >= STATE_SHARE * snapshot.size_bytes
+        return is_far(snapshot.extent, last, snapshot.size_bytes, enough_bytes)
 
-    async def _keep(self, snapshot: SnapshotMeta, catalogue: Catalogue) -> Catalogue:
-        async with aclosing(self._store.snapshots.read(self._record, snapshot.position)) as pieces:
-            id, size_bytes = await self._catalogue.put_blob(pieces)
-        if size_bytes != snapshot.size_bytes:  # the snapshot was removed meanwhile
-            await self._catalogue.delete([id])
-            return catalogue
-        return await self._add_state(StoredState(id, snapshot.position, *snapshot.extent, size_bytes))
 
-    async def _add_state(self, state: StoredState) -> Catalogue:
-        """Add a state to the catalogue; remove the blob if the catalogue already has a state at the position."""
+def _total(snapshots: Iterable[SnapshotMeta]) -> int:
+    return sum(each.size_bytes for each in snapshots)
 
-        def add(catalogue: Catalogue) -> Catalogue:
-            return catalogue if catalogue.state_at(state.position) else catalogue.with_state(state)
 
-        catalogue = await self._catalogue.change(add)
-        if state.id not in catalogue.ids:
-            await self._catalogue.delete([state.id])
-        return catalogue
+def is_far(extent: LogExtent, last: LogExtent, size_bytes: int, enough_bytes: int = STATE_LOG_BYTES) -> bool:
+    """Return whether the log since the last state of a history is long enough for another one of this size."""
+    new_bytes = extent.size_bytes - last.size_bytes
+    enough = new_bytes >= enough_bytes or abs(extent.examples - last.examples) >= STATE_EXAMPLES
+    return enough and new_bytes >= STATE_SHARE * size_bytes

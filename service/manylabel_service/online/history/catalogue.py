@@ -1,32 +1,23 @@
-"""Catalogue of the history of a model: a document that names its segments and its states.
+"""Catalogue of the history of a model: a document that names its segments. Its states are snapshots."""
 
-A blob is stored first, under a separate key; it belongs to the history once the catalogue, which is changed by
-compare-and-set, names it. So if two servers store the same segment, one of them succeeds. Orphans of a dead server are
-removed when they are old enough.
-"""
-
-from collections.abc import AsyncIterable, Callable, Container, Iterable
 from contextlib import suppress
 from typing import NamedTuple, Self
 
 import structlog
 from pydantic import ConfigDict
 
-from manylabel_service import ulid
-from manylabel_service.errors import BlobDamaged, BlobNotFound, DocumentNewer, RevisionConflict
+from manylabel_service.errors import BlobDamaged, BlobNotFound
 from manylabel_service.online.history.lineage import Lineage, LineageStore
 from manylabel_service.storage import (
     START,
     UNREADABLE,
-    Collection,
     ModelMeta,
     Store,
     StoredModel,
-    blob_bytes,
     intact,
     position_key,
 )
-from manylabel_service.storage.publishing import is_old
+from manylabel_service.storage.blob_collection import BlobCollection
 from manylabel_service.storage.store import named_models
 
 KIND = "history"
@@ -36,9 +27,6 @@ BLOBS = "history/"
 
 MAX_SEGMENTS = 4_096
 """Maximum number of segments of one history, whose names must fit in one document."""
-
-MAX_STATES = 1_024
-"""Maximum number of states of one history."""
 
 log = structlog.get_logger()
 
@@ -59,21 +47,10 @@ class Segment(NamedTuple):
     """Times of the first and the last entry in milliseconds."""
 
 
-class StoredState(NamedTuple):
-    """Snapshot at a position, retained with the history."""
-
-    id: str
-    position: str
-    examples: int
-    log_bytes: int
-    """Number of examples, and bytes of all payloads, up to the position (see `LogExtent`)."""
-    size_bytes: int
-
-
 class Catalogue(StoredModel):
-    """Segments and states of a history, in the order of the log.
+    """Segments of a history, in the order of the log.
 
-    Entries after `begin` are in the segments, later ones in the log. The first state is at `begin`, unless that is the
+    Entries after `begin` are in the segments, later ones in the log. There is a snapshot at `begin`, unless that is the
     beginning of the log, or no state is stored yet.
 
     Attributes
@@ -86,7 +63,6 @@ class Catalogue(StoredModel):
 
     begin: str = START
     segments: tuple[Segment, ...] = ()
-    states: tuple[StoredState, ...] = ()
     moved_to: str | None = None
 
     @property
@@ -97,12 +73,12 @@ class Catalogue(StoredModel):
     @property
     def size_bytes(self) -> int:
         """Total size of all blobs in bytes."""
-        return sum(each.size_bytes for each in self.segments) + sum(each.size_bytes for each in self.states)
+        return sum(each.size_bytes for each in self.segments)
 
     @property
     def ids(self) -> set[str]:
         """Ids of all blobs."""
-        return {each.id for each in self.segments} | {each.id for each in self.states}
+        return {each.id for each in self.segments}
 
     def segment_after(self, position: str) -> Segment | None:
         """Return the segment with the first entry after a position; None if no segment has it."""
@@ -111,113 +87,25 @@ class Catalogue(StoredModel):
             return None
         return next((segment for segment in self.segments if position_key(segment.through) > key), None)
 
-    def state_at(self, position: str) -> StoredState | None:
-        """Return the state at a position, or None."""
-        key = position_key(position)
-        return next((state for state in self.states if position_key(state.position) == key), None)
-
     def with_segment(self, segment: Segment) -> Self:
         """Return the catalogue with one more segment at the end."""
         return self.model_copy(update={"segments": (*self.segments, segment), "moved_to": None})
 
-    def with_state(self, state: StoredState) -> Self:
-        """Return the catalogue with one more state."""
-        states = sorted((*self.states, state), key=lambda each: position_key(each.position))
-        return self.model_copy(update={"states": tuple(states)})
-
-    def beginning_at(self, begin: str, needed: Container[str]) -> Self:
-        """Return the history after a position, with the ids of the earlier states that it needs.
-
-        The segment that contains the position stays whole.
-        """
+    def beginning_at(self, begin: str) -> Self:
+        """Return the history after a position; the segment that contains it stays whole."""
         key = position_key(begin)
         segments = tuple(segment for segment in self.segments if position_key(segment.through) > key)
-        states = tuple(state for state in self.states if position_key(state.position) >= key or state.id in needed)
         moved_to = self.moved_to if segments else None
-        return self.model_copy(update={"begin": begin, "segments": segments, "states": states, "moved_to": moved_to})
+        return self.model_copy(update={"begin": begin, "segments": segments, "moved_to": moved_to})
 
 
-class CatalogueStore:
-    """Access to the catalogue and the blobs of one model; every method raises StorageUnavailable."""
+class CatalogueStore(BlobCollection[Catalogue]):
+    """Catalogue and segments of one model."""
 
     def __init__(self, record: ModelMeta, store: Store) -> None:
-        self._record = record
-        self._store = store
-        self._documents = Collection(store.documents, KIND, Catalogue)
-
-    async def read(self) -> Catalogue:
-        """Return the current catalogue; raise `DocumentNewer` or `DocumentDamaged`."""
-        return await self._documents.get(self._name) or Catalogue()
-
-    async def put(self, found: Catalogue, catalogue: Catalogue) -> Catalogue | None:
-        """Replace a catalogue that `find` returned; return None if it has changed since.
-
-        Blobs that it no longer names are removed. Raises `DocumentDamaged`.
-        """
-        try:
-            await self._documents.put(self._name, catalogue.at(found.revision))
-        except RevisionConflict:
-            return None
-        await self.delete(found.ids - catalogue.ids)
-        return catalogue
-
-    async def change(self, change: Callable[[Catalogue], Catalogue]) -> Catalogue:
-        """Change the current catalogue and return the result; raise `DocumentNewer` or `DocumentDamaged`."""
-        before = Catalogue()
-
-        def changed(found: Catalogue | None) -> Catalogue | None:
-            nonlocal before
-            before = found or Catalogue()
-            catalogue = change(before)
-            return None if catalogue == before else catalogue.at(before.revision)
-
-        catalogue = await self._documents.change(self._name, changed) or before
-        await self.delete(before.ids - catalogue.ids)
-        return catalogue
-
-    async def put_blob(self, pieces: AsyncIterable[bytes]) -> tuple[str, int]:
-        """Store a blob; return its id, which no catalogue names yet, and its size in bytes."""
-        id = ulid.new()
-        return id, await self._store.blobs.put(self.key(id), pieces)
-
-    async def blob(self, id: str) -> bytes:
-        """Return the bytes of a blob; raise `BlobNotFound` or `BlobDamaged`."""
-        return await blob_bytes(self._store.blobs, self.key(id))
-
-    async def delete(self, ids: Iterable[str]) -> None:
-        """Remove blobs of the history."""
-        for id in ids:
-            await self._store.blobs.delete(self.key(id))
-
-    def key(self, id: str) -> str:
-        """Return the key of a blob."""
-        return f"{self._prefix}{id}"
-
-    async def collect_garbage(self, keys: Iterable[str]) -> None:
-        """Delete old blobs that the catalogue does not name, of those with these keys; raise `DocumentNewer`
-        or `DocumentDamaged`."""
-        old = {id for key in keys if is_old(id := key.removeprefix(self._prefix))}
-        if old:
-            await self.delete(old - (await self.read()).ids)
-
-    async def is_newer(self) -> bool:
-        """Return whether a newer release wrote the document."""
-        found = (await self._documents.all()).get(self._name)
-        return isinstance(found, DocumentNewer)
-
-    async def delete_all(self) -> None:
-        """Remove the document and the blobs of a model that has been deleted."""
-        await self._documents.delete(self._name)
-        for key in await self._store.blobs.keys(self._prefix):
-            await self._store.blobs.delete(key)
-
-    @property
-    def _name(self) -> str:
-        return str(self._record.incarnation)
-
-    @property
-    def _prefix(self) -> str:
-        return f"{BLOBS}{self._record.incarnation}/"
+        super().__init__(
+            store.documents, store.blobs, KIND, str(record.incarnation), Catalogue, lambda found: found.ids
+        )
 
 
 LOST = (BlobNotFound, BlobDamaged)

@@ -52,7 +52,6 @@ class Receipt(_Change):
     metrics_before: dict[str, Any] | None = None
     metrics_after: dict[str, Any] | None = None
     build: str | None = None
-    replay_version: int | None = None
     kept: tuple[str, ...] = ()
     beyond_reach: tuple[str, ...] = ()
     archive: Literal["pending", "purged"] | None = None

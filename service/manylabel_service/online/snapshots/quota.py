@@ -1,12 +1,12 @@
 """Quotas of snapshots: in memory while they are stored, and in the store."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from manylabel_service.errors import LimitExceeded
 from manylabel_service.storage import LogExtent, ModelMeta, Store
-from manylabel_service.storage.protocol import Bytes
+from manylabel_service.storage.protocol import Bytes, Reason
 
 MAX_BYTES_IN_MEMORY = 2**28
 """Maximum bytes of snapshots stored concurrently; a larger snapshot is stored alone."""
@@ -64,10 +64,18 @@ class SnapshotQuota:
             raise LimitExceeded("the bytes of all snapshots", total, self._max_stored_bytes)
         self._stored_bytes = total
 
-    async def put(self, successor: ModelMeta, position: str, data: Bytes, extent: LogExtent) -> None:
+    async def put(
+        self,
+        successor: ModelMeta,
+        position: str,
+        data: Bytes,
+        extent: LogExtent,
+        reasons: Sequence[Reason] = ("recent",),
+    ) -> None:
         """Store a snapshot of a successor, which replaces none. Raises LimitExceeded or StorageError."""
-        await self.add_stored(len(data))
-        await self._store.snapshots.put(successor, position, data, extent, foreign=True)
+        if tuple(reasons) != ("history",):
+            await self.add_stored(len(data))
+        await self._store.snapshots.put(successor, position, data, extent, foreign=True, reasons=reasons)
 
     async def stored_bytes(self) -> int:
         """Return the bytes of all snapshots in the store, up to `MEASURE_SECONDS` old; raise StorageError."""

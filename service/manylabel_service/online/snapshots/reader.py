@@ -20,8 +20,8 @@ class SnapshotReader:
         self._store = store
 
     async def list(self) -> list[SnapshotMeta]:
-        """Return all snapshots, newest first."""
-        return await self._store.snapshots.all(self._record)
+        """Return the listed snapshots, newest first: all but states of the history."""
+        return [each for each in await self._store.snapshots.all(self._record) if each.listed]
 
     async def load(self, position: str) -> OnlineModel:
         """Return the model in a snapshot. Raises manylabel_core.state.DamagedState, ReleaseTooOld or NotCompiled."""
@@ -54,27 +54,26 @@ class SnapshotReader:
         """Protect a snapshot for as long as the log needs it; its position is in the syntax of the store. Raises
         SnapshotNotFound or NotCompiled."""
         record = await self.find(position)
-        if not await self._store.snapshots.pin(self._record, record.position, True):
+        if not await self._store.snapshots.retain(self._record, record.position, add="pin"):
             raise SnapshotNotFound(self._record.name, position)
         try:
             await self.load(record.position)
         except (DamagedState, NotCompiled) as error:
             if not record.pinned:
-                await self._store.snapshots.pin(self._record, record.position, False)
+                await self._store.snapshots.retain(self._record, record.position, drop="pin")
             if isinstance(error, NotCompiled):
                 raise
             raise SnapshotNotFound(self._record.name, position) from error
         return record.position
 
-    async def find(self, snapshot: str) -> SnapshotMeta:
-        """Return the snapshot at a position, or with a name; raise SnapshotNotFound."""
-        listed = await self.list()
+    async def find(self, position: str) -> SnapshotMeta:
+        """Return the snapshot at a position; raise SnapshotNotFound."""
         try:
-            record = at(snapshot, listed)
+            record = at(position, await self.list())
         except ValueError:  # not a position
-            record = next((each for each in listed if each.kept and each.kept.name == snapshot), None)
+            record = None
         if record is None:
-            raise SnapshotNotFound(self._record.name, snapshot)
+            raise SnapshotNotFound(self._record.name, position)
         return record
 
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import structlog
 
-from manylabel_service.errors import LogTrimmed
 from manylabel_service.online.history.archiver import Archiver
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.state.model import OnlineModel
@@ -34,12 +33,12 @@ def plan(snapshots: Sequence[SnapshotMeta], n_kept: int) -> Plan:
 
 
 def _total(snapshots: Sequence[SnapshotMeta]) -> int:
-    """Return the total size of the automatic snapshots in bytes."""
-    return sum(snapshot.size_bytes for snapshot in snapshots if not snapshot.kept)
+    """Return the total size of the snapshots in bytes."""
+    return sum(snapshot.size_bytes for snapshot in snapshots)
 
 
 class Retention:
-    """Retention of the snapshots of one model: the newest, the manual ones, and those that the log needs.
+    """Retention of the snapshots of one model: the newest, and those that the log needs.
 
     A rollback in the log can be replayed only with its target snapshot. The replica that appends a rollback pins that
     snapshot first; the pin is removed once the log is trimmed past the rollback.
@@ -60,26 +59,26 @@ class Retention:
         self._archiver = archiver
         self._follows = follow_of(record.spec) is not None
         self._needless_since: dict[str, float] = {}
-        self._behind_log: set[str] = set()
 
     async def bytes_to_go(self, new: SnapshotMeta) -> int:
         """Return the bytes of the snapshots that `apply` will drop once this one is stored."""
         before = await self._store.snapshots.all(self._record)
-        others = [old for old in before if old.position != new.position]
-        kept = {old.position for old in (await self._plan([new, *others])).kept}
+        others = [old for old in before if old.listed and old.position != new.position]
+        kept = {old.position for old in plan([new, *others], self._n_kept).kept}
         return _total([old for old in others if old.position not in kept and not old.pinned])
 
     async def apply(self, model: OnlineModel) -> list[SnapshotMeta]:
         """Delete old snapshots, and move the log before the oldest needed one into the history; return the previous
         snapshots."""
-        snapshots = await self._store.snapshots.all(self._record)
-        planned = await self._plan(snapshots)
+        stored = await self._store.snapshots.all(self._record)
+        snapshots = [each for each in stored if each.listed]
+        planned = plan(snapshots, self._n_kept)
         trimmed = None
         try:
             await self._archiver.check()
             if planned.trimmed is not None and not self._follows:
                 trimmed = await self._archiver.close(planned.trimmed)
-            await self._archiver.keep_states(snapshots)
+            await self._archiver.keep_states(stored)
         except UNREADABLE as error:
             action = "the history stays as it is, and the log is not trimmed"
             log.error("history_unreadable", model=self._record.name, error=str(error), action=action)
@@ -94,29 +93,11 @@ class Retention:
             await self._archiver.retain(model.rollbacks, trimmed)
         return snapshots
 
-    async def drop_old(self) -> None:
-        """Delete old snapshots like `apply`, without trimming the log."""
-        snapshots = await self._store.snapshots.all(self._record)
-        await self._drop(snapshots, await self._plan(snapshots))
-
     async def _drop(self, snapshots: Sequence[SnapshotMeta], planned: Plan) -> None:
         stay = {snapshot.position for snapshot in planned.kept}
         for old in snapshots:
-            if old.position not in stay and not (old.pinned or old.kept or (self._follows and old.position == SEED)):
-                await self._store.snapshots.delete(self._record, old.position)
-
-    async def _plan(self, snapshots: Sequence[SnapshotMeta]) -> Plan:
-        reached = [snapshot for snapshot in snapshots if not await self._is_behind_log(snapshot)]
-        return plan(reached, self._n_kept)
-
-    async def _is_behind_log(self, snapshot: SnapshotMeta) -> bool:
-        """Return whether a snapshot stays only because it is manual: the log does not reach back to it."""
-        if snapshot.kept and snapshot.position not in self._behind_log and not self._follows:
-            try:
-                await self._store.logs.read(self._record, snapshot.position, 1)
-            except LogTrimmed:
-                self._behind_log.add(snapshot.position)
-        return bool(snapshot.kept) and snapshot.position in self._behind_log
+            if old.position not in stay and not (old.pinned or (self._follows and old.position == SEED)):
+                await self._store.snapshots.retain(self._record, old.position, drop="recent")
 
     async def _unpin(self, model: OnlineModel, snapshots: list[SnapshotMeta], trimmed: str) -> None:
         needed = {to for entry, to in model.rollbacks if position_key(entry) > position_key(trimmed)}
@@ -125,4 +106,4 @@ class Retention:
         self._needless_since = {position: self._needless_since.get(position, now) for position in needless}
         for position, since in self._needless_since.items():
             if now - since >= PIN_SECONDS:
-                await self._store.snapshots.pin(self._record, position, False)
+                await self._store.snapshots.retain(self._record, position, drop="pin")

@@ -22,7 +22,6 @@ from manylabel_service.errors import (
     ModelGone,
     NotReady,
     ServiceError,
-    SnapshotNeeded,
     StorageError,
     StorageUnavailable,
 )
@@ -31,11 +30,10 @@ from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.snapshots.reader import at
 from manylabel_service.online.snapshots.retention import Retention
 from manylabel_service.online.spec.follow import follow_of
-from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
-from manylabel_service.storage import START, LogExtent, ManualSnapshot, ModelMeta, SnapshotMeta, Store, position_key
+from manylabel_service.storage import START, LogExtent, ModelMeta, SnapshotMeta, Store, position_key
 
 STORING_SECONDS = 0.5
 """Seconds between checks of a snapshot that another process is storing."""
@@ -67,14 +65,12 @@ class Snapshotter:
         settings: Settings,
         room: SnapshotQuota,
         on_stored: Callable[[], None],
-        in_use: ClusterVersion,
     ) -> None:
         self._record = record
         self._store = store
         self._settings = settings
         self._room = room
         self._on_stored = on_stored
-        self._in_use = in_use
         # The log of a trained model has no examples, only labels of its predictions.
         limits = NO_HISTORY if is_trained(record.spec) else HistoryLimits.of(settings)
         self.archiver = Archiver(record, store, limits)
@@ -197,7 +193,7 @@ class Snapshotter:
         """Begin to store the model; the storing task takes over the reservation."""
         self._tried()
         try:
-            data = await asyncio.to_thread(model.to_buffer, self._in_use.versions.format)
+            data = await asyncio.to_thread(model.to_buffer)
         except MemoryError as error:
             log.warning("snapshot_failed", model=self._record.name, position=model.position, error=repr(error))
             self._storing = asyncio.create_task(_nothing())
@@ -234,20 +230,6 @@ class Snapshotter:
                 await self._room_free.wait()
             await self._wait_until_stored()
 
-    async def keep(self, position: str, kept: ManualSnapshot) -> None:
-        """Make a snapshot manual: it stays until it is deleted. Raises NotReady, SnapshotExists, SnapshotsFull,
-        StorageError or ModelGone."""
-        if not await self._store.snapshots.keep(
-            self._record, position, kept, self._settings.limits.max_manual_snapshots
-        ):
-            raise NotReady(f"the snapshot of model {self._record.name!r} was removed before it could be stored")
-
-    async def let_go(self, position: str) -> None:
-        """Make a manual snapshot automatic; raises SnapshotNeeded, StorageError, ModelGone."""
-        if not await self._store.snapshots.let_go(self._record, position):
-            raise SnapshotNeeded(self._record.name, position)
-        await self._retention.drop_old()
-
     async def drop(self) -> None:
         """Drop the snapshot that is being stored."""
         if self._storing is not None:
@@ -274,7 +256,7 @@ class Snapshotter:
 
     async def _newer_of_others(self) -> SnapshotMeta | None:
         """Return the newest snapshot if another replica stored it and this process does not know it yet."""
-        newest = next(iter(await self._store.snapshots.all(self._record)), None)
+        newest = next((each for each in await self._store.snapshots.all(self._record) if each.listed), None)
         if newest is None or position_key(newest.position) <= position_key(self.covered):
             return None
         self.covered, self._met_others, self.size_bytes = newest.position, True, newest.size_bytes

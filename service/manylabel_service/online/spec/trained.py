@@ -4,14 +4,13 @@ The log of its delayed labels has the same spec; its replay computes only metric
 """
 
 import json
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from manylabel_service.errors import ReleaseTooOld
 from manylabel_service.online.spec.follow import FIELD as FOLLOW
 from manylabel_service.online.spec.follow import SWITCHES, Follow
-from manylabel_service.online.spec.release import REPLAY_VERSIONS
 from manylabel_service.online.spec.spec import ModelSpec
 
 TRAINED = "trained"
@@ -45,17 +44,9 @@ def is_trained(spec: bytes) -> bool:
     return bool(json.loads(spec).get("algorithm") == TRAINED)
 
 
-_REPLAY_VERSION = "replay_version"
-"""Key of the replay version in a stored spec, if it is not the first."""
-
-
-def stored_spec(spec: ModelSpec | TrainedSpec, replay_version: int, follow: Follow | None = None) -> bytes:
-    """Return the stored bytes of a spec with its replay version, and the followed model if any."""
-    more: dict[str, Any] = {} if replay_version == 1 else {_REPLAY_VERSION: replay_version}
-    if follow is not None:
-        more[FOLLOW] = follow.model_dump(exclude_none=True)
-    written = spec.to_bytes()
-    return json.dumps({**json.loads(written), **more}).encode() if more else written
+def following_spec(spec: ModelSpec, follow: Follow) -> bytes:
+    """Return the stored bytes of the spec of a follower."""
+    return json.dumps({**json.loads(spec.to_bytes()), FOLLOW: follow.model_dump(exclude_none=True)}).encode()
 
 
 def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
@@ -64,26 +55,16 @@ def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
     Raises
     ------
     ReleaseTooOld
-        Only a newer release supports the replay version, the algorithm, an option or a field of the spec. A
-        stored spec has a checksum, and was checked when the model was created.
+        Only a newer release supports the algorithm, an option or a field of the spec. A stored spec has a checksum,
+        and was checked when the model was created.
     ValueError
-        The bytes are not a spec, or its replay version is no longer supported.
+        The bytes are not a spec.
     """
     document = json.loads(spec)
     if not isinstance(document, dict):
         raise ValueError("a stored spec must be a JSON object")
-    replay_version = document.pop(_REPLAY_VERSION, 1)
-    if type(replay_version) is int and replay_version > REPLAY_VERSIONS[-1]:
-        raise ReleaseTooOld(
-            f"the model has replay version {replay_version}, this release computes up to {REPLAY_VERSIONS[-1]}"
-        )
-    if replay_version not in REPLAY_VERSIONS:
-        raise ValueError(
-            f"the model has replay version {replay_version}, this release computes {REPLAY_VERSIONS[0]} to "
-            f"{REPLAY_VERSIONS[-1]}"
-        )
     parts = [document.pop(field, None) for field in (FOLLOW, SWITCHES)]
-    spec = json.dumps(document).encode() if any(parts) or replay_version != 1 else spec
+    spec = json.dumps(document).encode() if any(parts) else spec
     try:
         return TrainedSpec.model_validate_json(spec) if is_trained(spec) else ModelSpec.from_bytes(spec)
     except ValidationError as error:

@@ -8,7 +8,7 @@ or [prediction ids, served scores, stream key, stream lines], followed by [[vers
 decisions], each possibly null, if versions of a trained model served or precision was promised, then by the last line,
 if it was forgotten. An example is [names, indices, values, label names, signs, complete], then its weight, the source
 of its labels, its vectors, {field: values}, and its reference; defaults at the end (1, "human", null) are omitted. The
-format version is one of `FORMAT_VERSIONS`, which do not differ so far.
+format is the number since which entries have this layout.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so an entry replays to the same bits on
 every machine. Decoding executes no code from an entry, and accepts only the output of `encode`.
@@ -27,14 +27,15 @@ from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import MAX_REF_BYTES, Example, Features, Labels, Source
 from manylabel_service.idempotency import FORGOTTEN, MAX_KEY_BYTES, IdempotencyKey
-from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.state.controls import CONTROLS, Control
 from manylabel_service.online.state.served_metrics import ServedBy
 from manylabel_service.online.state.stream_offsets import StreamPart
+from manylabel_service.release import FORMAT
 
 LARGEST = float(np.float32(MAX_MAGNITUDE))
 """Maximum absolute value of a number of a vector, which is a float32."""
 
+_FORMAT = 1
 _UPDATE = 0
 """Code of an update, besides those of control entries."""
 
@@ -95,16 +96,16 @@ Change = Update | Control
 """Change of a model in a log entry."""
 
 
-def encode(change: Change, format_version: int = FORMAT_VERSIONS[0]) -> bytes:
-    """Return the entry of a change, in one of `FORMAT_VERSIONS`; raise the errors of `encode_head`."""
+def encode(change: Change) -> bytes:
+    """Return the entry of a change; raise the errors of `encode_head`."""
     if isinstance(change, Update):
-        return encode_head(change, format_version) + b"".join(map(encode_example, change.examples))
-    head = (format_version, change.code, *_packed_key(change.key))
+        return encode_head(change) + b"".join(map(encode_example, change.examples))
+    head = (_FORMAT, change.code, *_packed_key(change.key))
     packed: bytes = msgpack.packb((*head, *change.facts))
     return packed
 
 
-def encode_head(update: Update, format_version: int = FORMAT_VERSIONS[0]) -> bytes:
+def encode_head(update: Update) -> bytes:
     """Return the entry of an update without its examples, which `encode_example` appends.
 
     Raises
@@ -125,7 +126,7 @@ def encode_head(update: Update, format_version: int = FORMAT_VERSIONS[0]) -> byt
             if through is not None:
                 origin = (*origin, through)
     wants = (update.want_predictions, update.want_probabilities)
-    head = (format_version, _UPDATE, *_packed_key(update.key), *wants, origin)
+    head = (_FORMAT, _UPDATE, *_packed_key(update.key), *wants, origin)
     packer = msgpack.Packer()
     fields = b"".join(map(packer.pack, head))
     entry: bytes = packer.pack_array_header(len(head) + 1) + fields + packer.pack_array_header(len(update.examples))
@@ -144,22 +145,16 @@ def decode(payload: bytes) -> Change:
     Raises
     ------
     ReleaseTooOld
-        The entry has a format version of a newer release.
+        The entry has a format of a newer release.
     UnreadableEntry
-        The bytes are not an entry, or have a format version that is no longer supported.
+        The bytes are not an entry.
     """
     try:
-        format_version, *fields = msgpack.unpackb(payload)
-        if type(format_version) is int and format_version > FORMAT_VERSIONS[-1]:
-            raise ReleaseTooOld(
-                f"the log has an entry of format version {format_version}; this release reads up to "
-                f"version {FORMAT_VERSIONS[-1]}"
-            )
-        if format_version not in FORMAT_VERSIONS:
-            raise UnreadableEntry(
-                f"entry has format version {format_version}; this release reads {FORMAT_VERSIONS[0]} to "
-                f"{FORMAT_VERSIONS[-1]}"
-            )
+        format, *fields = msgpack.unpackb(payload)
+        if type(format) is int and format > FORMAT:
+            raise ReleaseTooOld(f"the log has an entry of format {format}; this release reads up to format {FORMAT}")
+        if format != _FORMAT:
+            raise ValueError(f"there is no format {format!r}")
         kind, key, digest, *facts = fields
         if kind not in _READERS:
             raise ValueError(f"there is no kind {kind!r}")

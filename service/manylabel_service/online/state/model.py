@@ -27,7 +27,6 @@ from manylabel_service.hosting.kernels import GATE
 from manylabel_service.hosting.predictions import Prediction, prediction
 from manylabel_service.hosting.selection import Learning
 from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
-from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
 from manylabel_service.online.spec.tiers import tiers_of_arrays, tiers_of_spec
 from manylabel_service.online.spec.trained import TRAINED, TrainedSpec
@@ -47,7 +46,11 @@ from manylabel_service.online.state.stream_offsets import StreamOffsets
 from manylabel_service.online.state.title_words import TitleWords
 from manylabel_service.online.state.uncertainty import counting, uncertainty
 from manylabel_service.online.state.unseen_words import UnseenWords
+from manylabel_service.release import FORMAT
 from manylabel_service.storage import SEED, START, position_key
+
+_FORMAT = 1
+"""Format number since which states have this layout."""
 
 MAX_ROLLBACKS = 1_000
 """Maximum number of rollbacks remembered per model; the oldest are dropped."""
@@ -549,11 +552,9 @@ class OnlineModel:
         known = np.flatnonzero(every)
         return Truth(known.tolist(), every[known], complete=False)
 
-    def seed(self, name: str, format_version: int = FORMAT_VERSIONS[0]) -> memoryview:
-        """Return this state as bytes for a new model, without the state of requests, in one of `FORMAT_VERSIONS`.
-
-        Raises ValueError for an invalid name.
-        """
+    def seed(self, name: str) -> memoryview:
+        """Return this state as bytes for a new model, without the state of requests. Raises ValueError for an invalid
+        name."""
         seed = OnlineModel(type(self.spec).model_validate({**self.spec.model_dump(mode="json"), "name": name}))
         # Shared until they are written.
         seed.learner, seed.prequential, seed.answers = self.learner, self.prequential, self.answers
@@ -564,22 +565,21 @@ class OnlineModel:
         seed.promises, seed.sources = self.promises, self.sources
         seed.scaled_before = self.scaled_before
         seed.position = SEED
-        return seed.to_buffer(format_version)
+        return seed.to_buffer()
 
     def to_bytes(self) -> bytes:
         """Serialise the state. This only reads, so predictions may run concurrently, but updates may not."""
         return bytes(self.to_buffer())
 
-    def to_buffer(self, format_version: int = FORMAT_VERSIONS[0]) -> memoryview:
-        """Return the state like `to_bytes`, in one of `FORMAT_VERSIONS`, with a single copy; other threads can run
-        meanwhile."""
-        return State(*self._state(format_version)).to_buffer()
+    def to_buffer(self) -> memoryview:
+        """Return the state like `to_bytes`, with a single copy; other threads can run meanwhile."""
+        return State(*self._state()).to_buffer()
 
-    def checksum(self, format_version: int = FORMAT_VERSIONS[0]) -> str:
+    def checksum(self) -> str:
         """Return the checksum that `to_buffer` writes to the header."""
-        return State(*self._state(format_version)).checksum()
+        return State(*self._state()).checksum()
 
-    def _state(self, format_version: int = FORMAT_VERSIONS[0]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         features, layout = self.features.state()
         arrays = {
             **_prefixed("learner", self.learner.pipeline.arrays()),
@@ -604,7 +604,7 @@ class OnlineModel:
         # The names that a spec declares are also in the arrays.
         declared = {kind for kind in ("features", "labels") if isinstance(getattr(self.spec, kind), list)}
         header = {
-            "version": format_version,
+            "version": _FORMAT,
             "spec": self.spec.model_dump(mode="json", exclude=declared),
             "declared": sorted(declared),
             "position": self.position,
@@ -646,8 +646,8 @@ class OnlineModel:
         if check is not None:
             check(arrays)
         version = header.get("version")
-        if type(version) is int and version > FORMAT_VERSIONS[-1]:
-            raise NewerState(f"a model of version {version}; this release supports up to version {FORMAT_VERSIONS[-1]}")
+        if type(version) is int and version > FORMAT:
+            raise NewerState(f"of format {version}; this release reads up to format {FORMAT}")
         try:
             return cls._restored(arrays, header, requests)
         except (ValueError, KeyError, TypeError, OverflowError) as error:
@@ -655,9 +655,8 @@ class OnlineModel:
 
     @classmethod
     def _restored(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any], requests: bool) -> "OnlineModel":
-        version = header.get("version")
-        if type(version) is not int or version not in FORMAT_VERSIONS:
-            raise ValueError(f"the header must name one of the versions {FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}")
+        if header.get("version") != _FORMAT:
+            raise ValueError(f"the header must have the version {_FORMAT}")
         spec = {**header["spec"], **_declared(arrays, header["declared"])}
         model = cls((TrainedSpec if spec.get("algorithm") == TRAINED else ModelSpec).model_validate(spec))
         GATE.require(tiers_of_arrays(arrays))

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import structlog
 
-from manylabel_core.state import DamagedState, NewerState
-from manylabel_service.errors import NotPromotable, ReleaseTooOld
-from manylabel_service.online.history.catalogue import LOST, CatalogueStore, StoredState
+from manylabel_core.state import DamagedState
+from manylabel_service.errors import NotPromotable
 from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.follow import Follow, demoted, follow_of, promoted
@@ -22,9 +21,13 @@ from manylabel_service.online.spec.trained import TrainedSpec, read_spec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.successor.writer import SuccessorWriter
 from manylabel_service.online.updates.past_states import PastStates
-from manylabel_service.storage import SEED, START, LogExtent, ModelMeta, Store, pieces_of, position_key
+from manylabel_service.storage import SEED, START, LogExtent, ModelMeta, Store, position_key
+from manylabel_service.storage.protocol import Reason
 
 log = structlog.get_logger()
+
+RECENT: tuple[Reason, ...] = ("recent",)
+HISTORY: tuple[Reason, ...] = ("history",)
 
 
 class Promoted(NamedTuple):
@@ -44,7 +47,7 @@ class PromotionWriter(SuccessorWriter):
     ----------
     record : the leader.
     follower : follower that has caught up.
-    store, room, format_version, ttl_seconds : see `SuccessorWriter`.
+    store, room, ttl_seconds : see `SuccessorWriter`.
     """
 
     def __init__(
@@ -53,10 +56,9 @@ class PromotionWriter(SuccessorWriter):
         follower: ModelMeta,
         store: Store,
         room: SnapshotQuota,
-        format_version: int,
         ttl_seconds: float,
     ) -> None:
-        super().__init__(record, store, room, format_version, ttl_seconds)
+        super().__init__(record, store, room, ttl_seconds)
         self._follower = follower
         follow = follow_of(follower.spec)
         assert follow is not None
@@ -88,7 +90,6 @@ class PromotionWriter(SuccessorWriter):
         least = position_key(await self._reader.begin())
         positions = {snapshot.position for snapshot in await self._store.snapshots.all(self._follower)}
         positions -= {SEED} if self._follow.has_seed else set()
-        positions |= {state.position for state in (await CatalogueStore(self._follower, self._store).read()).states}
         possible = [each for each in (self._follow.begin, *positions) if position_key(each) >= least]
         for begin in sorted(possible, key=position_key):
             if _can_begin_at(begin, rollbacks):
@@ -97,28 +98,24 @@ class PromotionWriter(SuccessorWriter):
 
     async def build(self) -> None:
         """Write the history and log up to about the end of the log, and the snapshots and states that exist."""
-        catalogue = self._found.beginning_at(self._begin, ())
+        catalogue = self._found.beginning_at(self._begin)
         segments = [segment._replace(id=await self._copied(segment.id)) for segment in catalogue.segments]
-        new = catalogue.model_copy(update={"segments": tuple(segments), "states": ()})
+        new = catalogue.model_copy(update={"segments": tuple(segments)})
         await self._new_catalogue.put(await self._new_catalogue.read(), new)
         specs = [read_spec(record.spec) for _, record in self._successions(START)]
-        shared = self._store, self._room, self._format
+        shared = self._store, self._room
         self._copies = (
             _Copy(*shared, self._follower, self.successor, specs[0], self._follow.has_seed),
             _Copy(*shared, self._record, self._demoted, specs[1], self._new_follow.has_seed),
         )
         if self._begin != START:
             own, other = self._copies
-            for put, at, copy in ((own.put_state, self._begin, own), (other.put_snapshot, SEED, other)):
+            for at, copy, reason in ((self._begin, own, HISTORY), (SEED, other, RECENT)):
                 model = await copy.past.at(self._begin)
-                await put(at, model, LogExtent(model.updates, 0))
-        await self.carry()
-        await self.catch_up()
-
-    async def carry(self) -> None:
-        """Copy the remaining snapshots and states."""
+                await copy.put(at, model, LogExtent(model.updates, 0), reason)
         for copy in self._copies:
-            await copy.carry(self._begin)
+            await copy.copy_states(self._begin)
+        await self.catch_up()
 
     async def finish(self, log_bytes: int) -> Promoted:
         """Complete `build` once the log is sealed.
@@ -129,16 +126,15 @@ class PromotionWriter(SuccessorWriter):
         """
         while await self._advance():
             pass
-        await self.carry()
         position = self._adopted
         new, old = [await copy.past.at(position) for copy in self._copies]
         if not _can_begin_at(self._begin, (*new.rollbacks, *old.rollbacks)):
             raise NotPromotable(self._follower.name, "its leader was rolled back to before its history; try again")
-        checksum = await asyncio.to_thread(new.checksum, self._format)
+        checksum = await asyncio.to_thread(new.checksum)
         for copy, model in zip(self._copies, (new, old), strict=True):
             if position != START:
-                await copy.put_snapshot(position, model, LogExtent(model.updates, log_bytes))
-            await self._mark_snapshots(copy.source, copy.successor)
+                await copy.put(position, model, LogExtent(model.updates, log_bytes), RECENT)
+            await copy.pin()
         self._ends = old, new
         return Promoted(self._successions(position), self._begin, position, new.updates, checksum)
 
@@ -162,7 +158,6 @@ class _Copy:
         self,
         store: Store,
         room: SnapshotQuota,
-        format_version: int,
         source: ModelMeta,
         successor: ModelMeta,
         spec: ModelSpec | TrainedSpec,
@@ -173,53 +168,33 @@ class _Copy:
         self._store = store
         self._room = room
         self._spec = spec
-        self._format = format_version
-        self._catalogues = CatalogueStore(source, store), CatalogueStore(successor, store)
-        self._snapshots: set[str] = {SEED} if seeded else set()
-        self._states: set[str] = set()
+        self._seeded = seeded
 
-    async def carry(self, begin: str) -> None:
-        """Copy the remaining states and snapshots from a position on, and earlier manual snapshots."""
+    async def copy_states(self, begin: str) -> None:
+        """Copy the snapshots from a position on."""
         key, reader = position_key(begin), SnapshotReader(self.source, self._store)
-        for snapshot in await reader.list():
-            if snapshot.position in self._snapshots or not (snapshot.kept or position_key(snapshot.position) >= key):
+        for snapshot in await self._store.snapshots.all(self.source):
+            if (self._seeded and snapshot.position == SEED) or position_key(snapshot.position) < key:
                 continue
-            self._snapshots.add(snapshot.position)
             try:
                 model = await reader.load(snapshot.position)
             except DamagedState as error:
-                self._pass_over(snapshot.position, error)
+                log.warning("snapshot_damaged", model=self.source.name, position=snapshot.position, error=str(error))
             else:
-                await self.put_snapshot(snapshot.position, model, snapshot.extent)
-        for state in (await self._catalogues[0].read()).states:
-            if state.position in self._states or position_key(state.position) < key:
-                continue
-            self._states.add(state.position)
-            try:
-                data = memoryview(bytearray(await self._catalogues[0].blob(state.id)))
-                model = await asyncio.to_thread(OnlineModel.from_bytes, data)
-            except NewerState as error:
-                raise ReleaseTooOld(f"the state at {state.position} is {error}") from error
-            except (DamagedState, *LOST) as error:
-                self._pass_over(state.position, error)
-            else:
-                await self.put_state(state.position, model, LogExtent(state.examples, state.log_bytes))
+                await self.put(snapshot.position, model, snapshot.extent, snapshot.reasons)
 
-    async def put_state(self, position: str, model: OnlineModel, extent: LogExtent) -> None:
-        """Store a state in the history of the successor, if it has none at the position."""
-        if (await self._catalogues[1].read()).state_at(position) is None:
-            data = await self._data(model)
-            id, size_bytes = await self._catalogues[1].put_blob(pieces_of(data))
-            state = StoredState(id, position, extent.examples, extent.size_bytes, size_bytes)
-            await self._catalogues[1].change(lambda catalogue: catalogue.with_state(state))
+    async def put(self, position: str, model: OnlineModel, extent: LogExtent, reasons: tuple[Reason, ...]) -> None:
+        """Store a snapshot of the successor, unless it has one at the position for the same reasons."""
+        if all([await self._store.snapshots.retain(self.successor, position, add=reason) for reason in reasons]):
+            return
+        await self._room.put(self.successor, position, await self._data(model), extent, reasons)
 
-    async def put_snapshot(self, position: str, model: OnlineModel, extent: LogExtent) -> None:
-        """Store a snapshot of the successor."""
-        await self._room.put(self.successor, position, await self._data(model), extent)
+    async def pin(self) -> None:
+        """Pin the snapshots of the successor like those of the source."""
+        for snapshot in await self._store.snapshots.all(self.source):
+            if snapshot.pinned:
+                await self._store.snapshots.retain(self.successor, snapshot.position, add="pin")
 
     async def _data(self, model: OnlineModel) -> memoryview:
         model.spec = self._spec
-        return await asyncio.to_thread(model.to_buffer, self._format)
-
-    def _pass_over(self, position: str, error: Exception) -> None:
-        log.warning("snapshot_damaged", model=self.source.name, position=position, error=str(error))
+        return await asyncio.to_thread(model.to_buffer)

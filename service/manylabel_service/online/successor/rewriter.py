@@ -1,8 +1,8 @@
 """Rewriting of the history of a model without some examples, into the successor of the model.
 
-Two states are replayed side by side from the entry before the first forgotten one: the old state, which shows the
-effect of each entry, and the new state. The new history omits every change that the old state rejected. Entries stay at
-their positions, without forgotten examples.
+The old history is replayed from the entry before the first forgotten one, because only the state shows which changes
+the model rejected: the new history omits these, and the forgotten examples. Entries stay at their positions. Then the
+new history is replayed like any other, which gives the new state.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from manylabel_service.errors import ServiceError
+from manylabel_service.online.history.archiver import is_far
 from manylabel_service.online.history.catalogue import Catalogue, Segment
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.history.segment import decode as decode_segment
@@ -25,6 +26,7 @@ from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.online.updates.replay import LARGE_ENTRY_BYTES, Interrupted, LogReplayer
 from manylabel_service.slices import Pace
 from manylabel_service.storage import START, Entry, LogExtent, ModelMeta, Store, pieces_of, position_key
+from manylabel_service.storage.protocol import NO_EXTENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Rewriter(SuccessorWriter):
     ----------
     record, store, room : see `SuccessorWriter`.
     selection : examples to forget.
-    format_version, ttl_seconds : see `SuccessorWriter`.
+    ttl_seconds : see `SuccessorWriter`.
     """
 
     def __init__(
@@ -79,12 +81,12 @@ class Rewriter(SuccessorWriter):
         store: Store,
         room: SnapshotQuota,
         selection: Selection,
-        format_version: int,
         ttl_seconds: float,
     ) -> None:
-        super().__init__(record, store, room, format_version, ttl_seconds)
+        super().__init__(record, store, room, ttl_seconds)
         self._selection = selection
         self.findings = Findings()
+        self._new: OnlineModel | None = None
         self.counted = Findings()
         """Examples omitted from the new history; more than `find` returned if entries were added later."""
 
@@ -137,50 +139,55 @@ class Rewriter(SuccessorWriter):
         return await self._stage()
 
     async def build(self) -> None:
-        """Write the new history up to about the end of the log."""
+        """Write the new history up to about the end of the log, and replay it."""
         past = PastStates(self._record, self._store)
         self._old = await past.at(self.findings.previous)
-        data = await asyncio.to_thread(self._old.to_buffer, self._format)
-        self._new = await asyncio.to_thread(OnlineModel.from_bytes, memoryview(bytearray(data)))
-        del data
-        self._old_replayer = self._replayer(self._record, past)
-        self._new_replayer = self._replayer(self.successor, PastStates(self.successor, self._store))
-        await self._carry_early()
+        reader, snapshots = HistoryReader(self._record, self._store), SnapshotReader(self._record, self._store)
+        spec = read_spec(self._record.spec)
+        self._old_replayer = LogReplayer(self._record, spec, self._store, snapshots, reader.read, past.target)
+        await self._copy_early()
         for segment in self._found.segments:
             await self._rewrite(segment)
-        moved_to = self._found.moved_to
-        await self._new_catalogue.change(lambda catalogue: catalogue.model_copy(update={"moved_to": moved_to}))
-        if moved_to is not None:
-            self._old.position = self._new.position = moved_to
+        if (moved_to := self._found.moved_to) is not None:
+            await self._new_catalogue.change(lambda catalogue: catalogue.model_copy(update={"moved_to": moved_to}))
+            self._old.position = moved_to
+        await self.catch_up()
+        await self._replay()
         await self.catch_up()
 
-    def _replayer(self, record: ModelMeta, past: PastStates) -> LogReplayer:
-        reader = HistoryReader(record, self._store)
-        snapshots = SnapshotReader(record, self._store)
-        return LogReplayer(record, read_spec(record.spec), self._store, snapshots, reader.read, past.target)
-
-    async def _carry_early(self) -> None:
-        """Copy the states and snapshots before the first forgotten example; note the positions of later ones."""
-        catalogue = self._found
-        states = [state for state in catalogue.states if not self._is_later(state.position)]
-        copied = [state._replace(id=await self._copied(state.id)) for state in states]
-        new = catalogue.model_copy(update={"segments": (), "states": tuple(copied)})
+    async def _copy_early(self) -> None:
+        """Copy the snapshots before the first forgotten example."""
+        new = self._found.model_copy(update={"segments": (), "moved_to": None})
         await self._new_catalogue.put(await self._new_catalogue.read(), new)
-        self._carried = {position_key(state.position) for state in states}
-        self._snapped = set[tuple[int, ...]]()
         for snapshot in await self._store.snapshots.all(self._record):
             if not self._is_later(snapshot.position):
                 data = await self._store.snapshots.get(self._record, snapshot.position)
                 if data is not None:
-                    await self._room.put(self.successor, snapshot.position, data, snapshot.extent)
-                    self._snapped.add(position_key(snapshot.position))
-        await self._note_stops()
+                    await self._room.put(self.successor, snapshot.position, data, snapshot.extent, snapshot.reasons)
 
-    async def _note_stops(self) -> None:
-        """Record the positions at which the old history has a state or a snapshot that the new one lacks."""
-        self._states = {position_key(s.position): s for s in (await self._catalogue.read()).states}
-        self._snapshots = {position_key(s.position): s for s in await self._store.snapshots.all(self._record)}
-        self._stops = (self._states.keys() - self._carried) | (self._snapshots.keys() - self._snapped)
+    async def _replay(self) -> None:
+        """Replay the new history up to the end of its log, and store states of it as an archiver does."""
+        self._new_states = _NewStates(self)
+        new = await self._new_states.at(min(self.findings.previous, self._adopted, key=position_key))
+        catalogue = await self._new_catalogue.read()
+        known = [each.extent for each in await self._store.snapshots.all(self.successor)] or [NO_EXTENT]
+        last, log_bytes = known[0], known[-1].size_bytes
+        for segment in catalogue.segments:
+            log_bytes += segment.raw_bytes
+            if not self._is_later(segment.through):
+                continue
+            await self._new_states.advance(new, segment.through)
+            if is_far(extent := LogExtent(new.updates, log_bytes), last, new.nbytes):
+                await self.put_state(segment.through, new, log_bytes)
+                last = extent
+        await self._new_states.advance(new, self._adopted)
+        self._new = new
+
+    async def put_state(self, position: str, model: OnlineModel, log_bytes: int = 0) -> None:
+        """Retain a state for the new history."""
+        if not await self._store.snapshots.retain(self.successor, position, add="history"):
+            data = await asyncio.to_thread(model.to_buffer)
+            await self._room.put(self.successor, position, data, LogExtent(model.updates, log_bytes), ("history",))
 
     def _is_later(self, position: str) -> bool:
         return position_key(position) > position_key(self.findings.previous)
@@ -196,18 +203,12 @@ class Rewriter(SuccessorWriter):
             id, size_bytes = await self._new_catalogue.put_blob(pieces_of(data))
             raw_bytes = sum(len(entry.payload) for entry in amended)
             new = segment._replace(id=id, size_bytes=size_bytes, raw_bytes=raw_bytes)
-        # Until the last segment exists, the log continues after this one, so that rollbacks find their targets.
-        moved_to = self._begins
-        await self._new_catalogue.change(
-            lambda catalogue: catalogue.with_segment(new).model_copy(update={"moved_to": moved_to})
-        )
-        if self._is_later(segment.through):
-            await self._apply_new(amended)
+        await self._new_catalogue.change(lambda catalogue: catalogue.with_segment(new))
 
     async def _add(self, entries: Sequence[Entry]) -> None:
-        amended = await self._amended(entries)
-        await super()._add(amended)
-        await self._apply_new(amended)
+        await super()._add(await self._amended(entries))
+        if self._new is not None:
+            await self._new_states.advance(self._new, entries[-1].position)
 
     async def _amended(self, entries: Sequence[Entry]) -> list[Entry]:
         """Apply entries to the old state, and return them without forgotten examples and rejected changes."""
@@ -226,7 +227,7 @@ class Rewriter(SuccessorWriter):
                 left = await asyncio.to_thread(self._without, entry, indices)
                 _count(self.counted, entry, (change, indices), "")
             if isinstance(result.answer, ServiceError):  # otherwise the change might be learnt now
-                left = entry._replace(payload=encode(Update(()), self._format))
+                left = entry._replace(payload=encode(Update(())))
             amended.append(left)
             await pace.rest()
         return amended
@@ -235,55 +236,9 @@ class Rewriter(SuccessorWriter):
         """Return an entry without some examples."""
         whole = decode(entry.payload)  # with served scores, which a promoted follower does not learn
         assert isinstance(whole, Update)
-        return entry._replace(payload=encode(whole.forgetting(indices), self._format))
-
-    async def _apply_new(self, entries: Sequence[Entry]) -> None:
-        """Apply amended entries to the new state, and store it where the old history has one."""
-        part: list[Entry] = []
-        for entry in entries:
-            if position_key(entry.position) <= position_key(self._new.position):
-                continue
-            part.append(entry)
-            if (key := position_key(entry.position)) in self._stops:
-                await self._apply_part(part)
-                part = []
-                await self._keep(key)
-        if part:
-            await self._apply_part(part)
-
-    async def _apply_part(self, entries: Sequence[Entry]) -> None:
-        try:
-            await self._new_replayer.apply(self._new, await self._new_replayer.decoded(entries))
-        except Interrupted as error:
-            raise error.error from error
-
-    async def _keep(self, key: tuple[int, ...], model: OnlineModel | None = None) -> None:
-        """Store a state of the new history at a position of the old one."""
-        model = model or self._new
-        data = await asyncio.to_thread(model.to_buffer, self._format)
-        if key in self._states and key not in self._carried:
-            id, size_bytes = await self._new_catalogue.put_blob(pieces_of(data))
-            state = self._states[key]._replace(id=id, examples=model.updates, size_bytes=size_bytes)
-            await self._new_catalogue.change(lambda catalogue: catalogue.with_state(state))
-            self._carried.add(key)
-        if key in self._snapshots and key not in self._snapped:
-            await self._put_snapshot(model, self._snapshots[key].extent.size_bytes, data)
-            self._snapped.add(key)
-
-    async def _put_snapshot(self, model: OnlineModel, log_bytes: int, data: memoryview) -> None:
-        extent = LogExtent(model.updates, log_bytes)
-        await self._room.put(self.successor, model.position, data, extent)
+        return entry._replace(payload=encode(whole.forgetting(indices)))
 
     # -- ending -----------------------------------------------------------------------------------
-
-    async def carry(self) -> None:
-        """Store the states and snapshots that were added to the old history since `build` began."""
-        await self._note_stops()
-        past = PastStates(self.successor, self._store)
-        for key in sorted(self._stops):
-            position = self._snapshots[key].position if key in self._snapshots else self._states[key].position
-            if key <= position_key(self._new.position):
-                await self._keep(key, await past.at(position))
 
     async def finish(self, log_bytes: int) -> Rewritten:
         """Complete `build` after the log is sealed; then the successor can replace the model.
@@ -294,17 +249,32 @@ class Rewriter(SuccessorWriter):
         """
         while await self._advance():
             pass
-        await self.carry()
-        data = await asyncio.to_thread(self._new.to_buffer, self._format)
-        await self._put_snapshot(self._new, log_bytes, data)
-        await self._mark_snapshots(self._record, self.successor)
+        assert self._new is not None
+        data = await asyncio.to_thread(self._new.to_buffer)
+        extent = LogExtent(self._new.updates, log_bytes)
+        await self._room.put(self.successor, self._new.position, data, extent)
         self._ends = self._old, self._new
-        before = await asyncio.to_thread(self._old.checksum, self._format)
-        after = await asyncio.to_thread(self._new.checksum, self._format)
+        before = await asyncio.to_thread(self._old.checksum)
+        after = await asyncio.to_thread(self._new.checksum)
         return Rewritten(self._new.position, before, after, *map(_metrics, self._ends))
 
     def _left_out(self) -> Set[str]:
         return self.findings.predictions | self.counted.predictions
+
+
+class _NewStates(PastStates):
+    """States of the new history. Target states of rollbacks are stored, so that the history may later begin after
+    them."""
+
+    def __init__(self, rewriter: Rewriter) -> None:
+        super().__init__(rewriter.successor, rewriter._store)
+        self._rewriter = rewriter
+
+    async def target(self, position: str) -> OnlineModel:
+        """See `PastStates.target`."""
+        model = await super().target(position)
+        await self._rewriter.put_state(position, model)
+        return model
 
 
 def _metrics(model: OnlineModel) -> dict[str, Any]:

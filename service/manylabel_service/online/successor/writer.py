@@ -24,9 +24,6 @@ FEW_ENTRIES = 1_000
 MANY_ENTRIES = 100_000
 """Maximum number of counted entries of the log."""
 
-MANY_SNAPSHOTS = 10_000
-"""Upper bound of the number of manual snapshots."""
-
 
 class SuccessorWriter:
     """Writer of the successor of a model; every method raises the errors of reading and replaying a history.
@@ -35,7 +32,6 @@ class SuccessorWriter:
     ----------
     record, store : the model and its store.
     room : quota of the snapshots of all models.
-    format_version : format version of written entries and states.
     ttl_seconds : seconds for which predictions are stored.
 
     Attributes
@@ -47,13 +43,10 @@ class SuccessorWriter:
     _ends: tuple[OnlineModel, OnlineModel]
     """States of the model and of the successor at the end of the log."""
 
-    def __init__(
-        self, record: ModelMeta, store: Store, room: SnapshotQuota, format_version: int, ttl_seconds: float
-    ) -> None:
+    def __init__(self, record: ModelMeta, store: Store, room: SnapshotQuota, ttl_seconds: float) -> None:
         self._record = record
         self._store = store
         self._room = room
-        self._format = format_version
         self._ttl_seconds = ttl_seconds
         self._catalogue = CatalogueStore(record, store)
         self._reader = HistoryReader(record, store)
@@ -100,14 +93,6 @@ class SuccessorWriter:
     async def _add(self, entries: Sequence[Entry]) -> None:
         """Add entries to the log of the successor."""
         await self._store.logs.adopt(self.successor, entries)
-
-    async def _mark_snapshots(self, of: ModelMeta, successor: ModelMeta) -> None:
-        """Make the snapshots of a successor manual or pinned, like those of the other model."""
-        for snapshot in await self._store.snapshots.all(of):
-            if snapshot.kept is not None:
-                await self._store.snapshots.keep(successor, snapshot.position, snapshot.kept, MANY_SNAPSHOTS)
-            if snapshot.pinned:
-                await self._store.snapshots.pin(successor, snapshot.position, True)
 
     # -- stored predictions -----------------------------------------------------------------------
 

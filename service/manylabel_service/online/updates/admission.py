@@ -1,35 +1,21 @@
 """Admission of an update before it is queued: check of its examples and of the limits of the model."""
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from manylabel_service.errors import InvalidExample, LimitExceeded, QueueFull, ServiceError, check_limit
 from manylabel_service.hosting.kernels import GATE
-from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.state.controls import Control
-from manylabel_service.online.state.dry_run import Checked, DryRun, SizeDelta, grown, grown_columns
+from manylabel_service.online.state.dry_run import DryRun, SizeDelta, grown, grown_columns
 from manylabel_service.online.state.log_entries import Update, encode_example, encode_head
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.tiers import tiers_of_control, tiers_of_examples, tiers_of_growth
-from manylabel_service.online.updates.update_queue import RETRY_SECONDS, UpdateQueue
+from manylabel_service.online.updates.update_queue import RETRY_SECONDS, Pending, UpdateQueue
 from manylabel_service.settings import Settings
 from manylabel_service.slices import in_slices
 
 UNWEIGHED = SizeDelta(examples=256, values=65_536, distinct=65_536)
 """Number of examples, and of values, after which the size of a model without new columns is checked again. If that many
 more might exceed the limit, each update checks the size."""
-
-
-class Admitted(NamedTuple):
-    """Admitted update: remaining examples, log entry, and result of the dry run.
-
-    `refused` has the errors of rejected examples by index.
-    """
-
-    update: Update
-    payload: bytes
-    checked: Checked
-    refused: dict[int, ServiceError]
 
 
 class Admission:
@@ -39,14 +25,15 @@ class Admission:
     `DryRun` checks the limits of the model.
     """
 
-    def __init__(self, model_name: str, settings: Settings, in_use: ClusterVersion) -> None:
+    def __init__(self, model_name: str, settings: Settings) -> None:
         self._name = model_name
-        self._in_use = in_use
         self._settings = settings
         self._unweighed = SizeDelta()
         self._may_fill = True
 
-    async def admit(self, update: Update, model: OnlineModel, queue: UpdateQueue, *, each: bool = False) -> Admitted:
+    async def admit(
+        self, update: Update, model: OnlineModel, queue: UpdateQueue, *, each: bool = False
+    ) -> Pending[Update]:
         """Check and encode an update, in slices; with `each`, examples are rejected separately.
 
         Raises
@@ -59,24 +46,24 @@ class Admission:
         """
         try:
             admitted = await self._tried(update, model, each)
-            self._check_size(model, admitted.checked.growth)
+            self._check_size(model, admitted.growth)
         except LimitExceeded:
             if not each:
                 raise
             alone = len(update.examples) == 1
             admitted = await self._tried(update, model, each, lambda growth: self._check_size(model, growth, alone))
-            if admitted.update.examples:
-                self._check_size(model, admitted.checked.growth)
-        if admitted.update.examples:
-            self._check_room(model, admitted.checked.growth, queue.growth)
+            if admitted.change.examples:
+                self._check_size(model, admitted.growth)
+        if admitted.change.examples:
+            self._check_room(model, admitted.growth, queue.growth)
             if GATE.closed:
-                GATE.require(tiers_of_examples(example.x for example in admitted.update.examples))
-                GATE.require(tiers_of_growth(model, admitted.checked.growth.plus(queue.growth)))
+                GATE.require(tiers_of_examples(example.x for example in admitted.change.examples))
+                GATE.require(tiers_of_growth(model, admitted.growth.plus(queue.growth)))
         return admitted
 
     async def _tried(
         self, update: Update, model: OnlineModel, each: bool, check: Callable[[SizeDelta], None] | None = None
-    ) -> Admitted:
+    ) -> Pending[Update]:
         dry_run, parts, refused = DryRun(model), bytearray(), dict[int, ServiceError]()
         async for index, example in in_slices(enumerate(update.examples)):
             try:
@@ -88,10 +75,8 @@ class Admission:
             else:
                 parts += encode_example(example)
         left = update.without(refused) if refused else update
-        payload = (
-            b"" if refused and not left.examples else encode_head(left, self._in_use.versions.format) + bytes(parts)
-        )
-        return Admitted(left, payload, dry_run.checked, refused)
+        payload = b"" if refused and not left.examples else encode_head(left) + bytes(parts)
+        return Pending(left, payload, dry_run.checked, refused)
 
     def _check_size(self, model: OnlineModel, growth: SizeDelta, with_bytes: bool = True) -> None:
         for what, size, limit in self._sizes(model, growth, with_bytes and self._must_weigh(growth)):

@@ -7,10 +7,12 @@ other processes.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from enum import Enum
 from functools import reduce
 from itertools import chain
+from typing import Any
 
 import structlog
 
@@ -30,6 +32,7 @@ from manylabel_service.errors import (
     check_limit,
 )
 from manylabel_service.hosting.events import Events
+from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, ModelLifecycle
 from manylabel_service.hosting.kernels import GATE, NotCompiled
 from manylabel_service.hosting.position_waiters import PositionWaiters
 from manylabel_service.online.history.reader import HistoryReader
@@ -38,6 +41,7 @@ from manylabel_service.online.prediction_store import SEALED_POLL_SECONDS, SEALE
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.spec.follow import follow_of
+from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.apply import COPIED_BYTES, ApplyResult, LogEntry
 from manylabel_service.online.state.dry_run import SizeDelta, grown_columns
 from manylabel_service.online.state.model import OnlineModel
@@ -63,80 +67,112 @@ class ApplierStatus(Enum):
     ENDED = "no more entries are applied"
 
 
-class Applier:
-    """Loop that applies the log of one model to the model.
-
-    Parameters
-    ----------
-    record, model : metadata and initial state of the model.
-    host : components that the models of a process share.
-    queue : updates to append.
-    snapshot_reader, snapshotter : reader and snapshotter of the model.
-    on_error : handles an error, and returns the error for pending requests.
-    on_caught_up : callback when a follower has reached the end of its part of the log.
+class Applier(HostedModel):
+    """Online model with the loop that applies its log; requests are in its subclass.
 
     Attributes
     ----------
+    spec : spec of the model.
+    follow : log of another model that this model follows; None if it has a separate log.
     model : the state; replaced by a restore.
-    events : events of the model.
+    queue : updates from admission to response.
+    snapshotter, snapshot_reader : writer and reader of the stored snapshots.
     learning : lock of the replayer, see `LogReplayer`.
     """
 
-    def __init__(
-        self,
-        record: ModelMeta,
-        model: OnlineModel,
-        host: Host,
-        queue: UpdateQueue,
-        snapshot_reader: SnapshotReader,
-        snapshotter: Snapshotter,
-        on_error: Callable[[Exception], ServiceError],
-        on_caught_up: Callable[[], None],
-    ) -> None:
-        self.model = model
-        self.events = Events(record.name, lambda: self.model)
-        self._record = record
-        self._store = store = host.store
-        self._queue = queue
-        self._snapshotter = snapshotter
-        self._past_states = PastStates(record, store, snapshot_reader, host.pace, model.spec)
+    _answered = (LogTrimmed, LogLost)
+
+    def __init__(self, record: ModelMeta, host: Host) -> None:
+        settings, store = host.settings, host.store
+        super().__init__(record, settings, host.store_health, host.on_deleted, host.on_crashed)
+        self.spec = read_spec(record.spec)
+        self.follow = follow_of(record.spec)
+        self.model = OnlineModel(self.spec)
+        self._events = Events(record.name, lambda: self.model)
+        self.queue = UpdateQueue(record.name, settings)
+        self._store = store
+        self.snapshotter = Snapshotter(record, store, settings, host.snapshot_room, self.queue.wake)
+        self.snapshot_reader = SnapshotReader(record, store)
+        self._past = PastStates(record, store, self.snapshot_reader, host.pace, self.spec)
         self._history = HistoryReader(record, store)
-        read, target = self._history.read, self._past_states.target
-        self._replayer = LogReplayer(record, model.spec, store, snapshot_reader, read, target, host.pace)
-        self._follows = follow_of(record.spec) is not None
-        self._behind = False
-        self._on_caught_up = on_caught_up
-        self._max_bytes = host.settings.max_model_bytes
+        read, target = self._history.read, self._past.target
+        self._replayer = LogReplayer(record, self.spec, store, self.snapshot_reader, read, target, host.pace)
         self.learning = self._replayer.learning
-        self._agreement = ReplayVerifier(record, model.spec, store, snapshot_reader, self._replayer)
-        self._on_error = on_error
+        self._verifier = ReplayVerifier(record, self.spec, store, self.snapshot_reader, self._replayer)
         self._task: asyncio.Task[None] | None = None
-        self._state = ApplierStatus.FOLLOWING
-        self._busy = self._must_read = self._stopping = False
+        self._status = ApplierStatus.FOLLOWING
+        self._busy = self._behind = self._must_read = self._stopping = False
+        self._caught_up = asyncio.Event()
         self._position_waiters = PositionWaiters(lambda: self.model.position)
         self._sync_waiters: list[asyncio.Future[ServiceError | None]] = []
 
-    # -- interface --------------------------------------------------------------------------------
+    @property
+    def events(self) -> Events:
+        return self._events
 
-    async def restore(self, ask: Callable[[], bool] | None = None) -> None:
-        """Bring the model to the end of the log, after a `ReplayVerifier.check` if `ask` is set; raises the errors of
-        both.
+    @property
+    def position(self) -> str:
+        return self.model.position
 
-        A follower is only restored to its newest snapshot, and catches up from there once it is started.
+    @property
+    def nbytes(self) -> int:
+        return self.model.nbytes
+
+    @property
+    def weighed_at(self) -> str:
+        """Current position, at which `nbytes` was computed."""
+        return self.model.position
+
+    @property
+    def log_record(self) -> ModelMeta:
+        return self.record if self.follow is None else self.follow.record
+
+    # -- lifecycle --------------------------------------------------------------------------------
+
+    async def restore(self, verify: bool = False) -> None:
+        """Load the newest intact snapshot and replay the log after it; then start to serve.
+
+        With `verify`, it first verifies that it computes the state of the newest snapshot; if not, it raises
+        ReplayMismatch. Raises LogTrimmed, LogLost, TargetLost or UnreadableEntry if the current state cannot be
+        computed. A follower only loads its newest snapshot, and catches up from there once it is started.
         """
-        if self._follows:
-            self.model, snapshot, *_ = await self._replayer.stored(self._past_states.beginning)
-            self._snapshotter.resume(snapshot, 0, 0)
+        await self._load(verify)
+        self.start()
+
+    async def _load(self, verify: bool = False) -> None:
+        if self.follow is not None:
+            self.model, snapshot, *_ = await self._replayer.stored(self._past.beginning)
+            self.snapshotter.resume(snapshot, 0, 0)
             self.poll()
             return
-        if ask is not None:
-            await self._agreement.check(ask)
+        if verify:
+            await self._verifier.check()
         self.model, snapshot, learnt, size_bytes = await self._replayer.restored()
-        self._snapshotter.resume(snapshot, learnt, size_bytes)
+        self.snapshotter.resume(snapshot, learnt, size_bytes)
 
     def start(self) -> None:
-        """Start the apply loop."""
-        self._task = asyncio.create_task(self._run(), name=f"replica {self._record.name}")
+        """Start to serve; a follower serves once it has caught up. A new model needs no `restore`."""
+        if self.follow is None:
+            super().start()
+        else:
+            self._refusal = lambda: NotReady(f"model {self.name!r} has only reached position {self.position}")
+        self._task = asyncio.create_task(self._run(), name=f"replica {self.name}")
+
+    @property
+    def catching_up(self) -> bool:
+        """True until a follower first reaches the end of the log."""
+        return self.follow is not None and self.state is ModelLifecycle.RESTORING
+
+    async def catch_up(self, seconds: float) -> None:
+        """Wait at most `seconds` until a follower has caught up, or has ended."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._caught_up.wait()
+
+    def _on_caught_up(self) -> None:
+        if self.catching_up:
+            super().start()
+        self._caught_up.set()
 
     @property
     def busy(self) -> bool:
@@ -150,16 +186,16 @@ class Applier:
 
     @property
     def waited_for(self) -> bool:
-        """True while a caller waits for this task."""
-        waiters = self._queue or self._position_waiters or self._snapshotter.requested or self._sync_waiters
-        return bool(self._busy or waiters)
+        """True while a caller waits for the loop, or a snapshot is being stored."""
+        waiters = self.queue or self._position_waiters or self._sync_waiters
+        return bool(self._busy or waiters or self.snapshotter.requested or self.snapshotter.busy)
 
     async def sync(self) -> ServiceError | None:
         """Wait until all current log entries are applied; return the error that prevented this, if any.
 
         If the model was deleted, the loop has ended when this returns.
         """
-        if self._state is ApplierStatus.ENDED or self._task is None:
+        if self._status is ApplierStatus.ENDED or self._task is None:
             return None
         synced: asyncio.Future[ServiceError | None] = asyncio.get_running_loop().create_future()
         self._sync_waiters.append(synced)
@@ -169,57 +205,70 @@ class Applier:
     def poll(self) -> None:
         """Read new entries of other processes, unless an append is about to do so."""
         self._must_read = True
-        self._queue.wake()
+        self.queue.wake()
 
     async def reach(self, position: str, seconds: float) -> bool:
         """Wait at most `seconds` until the model is at or after the position; return whether it is."""
-        if not self._position_waiters.reached(position) and self._state is not ApplierStatus.ENDED:
+        if not self._position_waiters.reached(position) and self._status is not ApplierStatus.ENDED:
             self.poll()
             await self._position_waiters.wait(position, seconds)
         return self._position_waiters.reached(position)
 
-    async def snapshot(self) -> SnapshotMeta:
-        """Take a snapshot of everything learnt so far; return when it is stored. Raises NotReady or StorageError."""
-        requested = self._snapshotter.request()
-        self._queue.wake()
+    async def take_snapshot(self) -> SnapshotMeta:
+        """Take a snapshot of everything learnt so far; return once it is stored. Raises NotReady, LimitExceeded,
+        StorageUnavailable or ModelGone."""
+        super().check_changeable()
+        requested = self.snapshotter.request()
+        self.queue.wake()
         return await requested
 
-    def end(self, error: ServiceError) -> None:
-        """Stop applying entries; pending requests for snapshots get the error."""
-        self._state = ApplierStatus.ENDED
-        self._snapshotter.refuse(error)
-        self._queue.wake()
+    async def cover(self) -> bool:
+        """Ensure an up-to-date snapshot; return whether there is one. Raises NotReady, StorageError or ModelGone."""
+        if not await self.snapshotter.covers(self.model.position):
+            await self.take_snapshot()
+        return self.model.position == self.snapshotter.covered
+
+    def end(self, state: ModelLifecycle, refusal: ErrorFactory) -> None:
+        super().end(state, refusal)
+        self._status = ApplierStatus.ENDED
+        self._caught_up.set()
+        self.queue.refuse(refusal)
+        self.snapshotter.refuse(refusal())
+        self.queue.wake()
 
     async def stop(self) -> None:
-        """Apply the queued updates, then stop."""
+        """Reject new updates, finish the queued ones, and take a last snapshot."""
+        self.stop_changes()
         self._stopping = True
-        self._queue.wake()
+        self.queue.wake()
         if self._task is not None:
             await self._task
+        if self.serving and self._store_health.stale_seconds is None:
+            await self.snapshotter.take_last(self.model)
 
-    async def cancel(self) -> None:
-        """Stop immediately."""
-        self._state = ApplierStatus.ENDED
+    async def drop(self) -> None:
+        await super().drop()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self.events.close()
+        await self.snapshotter.drop()
 
     # -- the task ---------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         try:
-            while self._state is not ApplierStatus.ENDED and (self._queue or not self._stopping):
-                if not (self._queue or self._must_read or self._sync_waiters or self._snapshot_due):
-                    await self._queue.wait(self._snapshotter.seconds_until_due(self.model.position))
+            while self._status is not ApplierStatus.ENDED and (self.queue or not self._stopping):
+                if not (self.queue or self._must_read or self._sync_waiters or self._snapshot_due):
+                    await self.queue.wait(self.snapshotter.seconds_until_due(self.model.position))
                 self._busy = True
                 await self._step()
                 self._busy = False
         except Exception as error:
-            self._on_error(error)
+            super().handle_error(error)
         finally:
-            self._busy, self._state = False, ApplierStatus.ENDED
-            self._snapshotter.refuse(NotReady(f"model {self._record.name!r} has ended"))
+            self._busy, self._status = False, ApplierStatus.ENDED
+            self.snapshotter.refuse(NotReady(f"model {self.name!r} has ended"))
             self._position_waiters.give_up()
             _answer(self._sync_waiters, None)
             self.events.close()
@@ -227,56 +276,56 @@ class Applier:
     @property
     def _snapshot_due(self) -> bool:
         """True if a requested snapshot can be begun."""
-        return self._snapshotter.requested and not self._snapshotter.busy
+        return self.snapshotter.requested and not self.snapshotter.busy
 
     async def _step(self) -> None:
         await self._apply()
-        if self._state is ApplierStatus.ENDED:
+        if self._status is ApplierStatus.ENDED:
             return
         try:
-            if self._snapshot_due and self._state is ApplierStatus.DIVERGED:
-                self._snapshotter.refuse(NotReady(f"model {self._record.name!r} is being restored"))
+            if self._snapshot_due and self._status is ApplierStatus.DIVERGED:
+                self.snapshotter.refuse(NotReady(f"model {self.name!r} is being restored"))
             elif self._snapshot_due:
-                await self._snapshotter.begin_requested(self.model)
-            elif self._state is ApplierStatus.FOLLOWING:
-                await self._snapshotter.take_if_due(self.model)
+                await self.snapshotter.begin_requested(self.model)
+            elif self._status is ApplierStatus.FOLLOWING:
+                await self.snapshotter.take_if_due(self.model)
         except (ModelGone, IncompatibleRelease) as error:
-            self._handle_error(error)
+            self.handle_error(error)
         except Exception:  # the model is unchanged, and continues without it
-            log.exception("snapshot_failed", model=self._record.name, position=self.model.position)
-            self._snapshotter.refuse(NotReady(f"a snapshot of model {self._record.name!r} could not be taken"))
+            log.exception("snapshot_failed", model=self.name, position=self.model.position)
+            self.snapshotter.refuse(NotReady(f"a snapshot of model {self.name!r} could not be taken"))
 
     async def _apply(self) -> None:
         """Append pending changes, or read the log; then resolve the pending syncs."""
         waiters, self._sync_waiters = self._sync_waiters, []
         error: ServiceError | None = None
         try:
-            if group := self._queue.take_group():
+            if group := self.queue.take_group():
                 error = await self._commit(group)
             elif self._must_read or waiters:
-                error = await (self._follow_on() if self._follows else self._catch_up())
-            if error is None and (self._state is ApplierStatus.DIVERGED or self._behind):  # the end is unknown
+                error = await (self._follow_on() if self.follow is not None else self._catch_up())
+            if error is None and (self._status is ApplierStatus.DIVERGED or self._behind):  # the end is unknown
                 self._sync_waiters, waiters = waiters + self._sync_waiters, []
         finally:
             _answer(waiters, error)
 
-    async def _commit(self, group: list[Pending]) -> ServiceError | None:
+    async def _commit(self, group: list[Pending[Any]]) -> ServiceError | None:
         """Append and apply a group, and resolve its requests; return the error that prevented this, if any."""
         failure: ServiceError | None = None
         results: list[ApplyResult] = []
         try:
             results, failure = await self._append_and_apply(group)
         except asyncio.CancelledError:
-            results = [ApplyResult(ModelNotFound(self._record.name))] * len(group)
+            results = [ApplyResult(ModelNotFound(self.name))] * len(group)
             raise
         except Exception as error:
-            failure = self._handle_error(error)
+            failure = self.handle_error(error)
             results = [ApplyResult(failure)] * len(group)
         finally:
-            self._queue.answer(group, results[-len(group) :])
+            self.queue.answer(group, results[-len(group) :])
         return failure
 
-    async def _append_and_apply(self, group: list[Pending]) -> tuple[list[ApplyResult], ServiceError | None]:
+    async def _append_and_apply(self, group: list[Pending[Any]]) -> tuple[list[ApplyResult], ServiceError | None]:
         """Append the group; first apply earlier entries of other processes, then the group."""
         stored = await self._append([pending.payload for pending in group])
         n_foreign = len(stored) - len(group)
@@ -288,13 +337,11 @@ class Applier:
             await self._reserve_capacity(group)
             return await self._apply_entries(entries, payload_bytes(stored), by_others=n_foreign > 0), None
         except Interrupted as error:
-            results, failure = error.results, self._handle_error(error.error)
+            results, failure = error.results, self.handle_error(error.error)
         except NotCompiled as error:
             results, failure = [], error
         if isinstance(failure, NotCompiled):  # the server stops, but the group is in the log
-            failure = NotReady(
-                f"the server stops before model {self._record.name!r} has applied the change, which is stored"
-            )
+            failure = NotReady(f"the server stops before model {self.name!r} has applied the change, which is stored")
         return results + [ApplyResult(failure)] * (len(entries) - len(results)), failure
 
     async def _append(self, payloads: Sequence[bytes]) -> list[Entry]:
@@ -302,11 +349,11 @@ class Applier:
         attempts_left = APPENDS
         while True:
             attempts_left -= 1
-            if self._state is ApplierStatus.DIVERGED:
+            if self._status is ApplierStatus.DIVERGED:
                 await self._restore_anew()
             self._must_read = False
             try:
-                return await self._store.logs.append(self._record, payloads, self.model.position)
+                return await self._store.logs.append(self.record, payloads, self.model.position)
             except (LogTrimmed, LogLost) as error:
                 self._mark_diverged(error)
                 if not attempts_left:
@@ -323,16 +370,16 @@ class Applier:
         """Read new entries of other processes; return the error that stopped it, if any."""
         self._must_read = False
         try:
-            if self._state is ApplierStatus.DIVERGED:
+            if self._status is ApplierStatus.DIVERGED:
                 await self._restore_anew()
-            while entries := await self._store.logs.read(self._record, self.model.position, READ_ENTRIES):
+            while entries := await self._store.logs.read(self.record, self.model.position, READ_ENTRIES):
                 await self._apply_entries(await self._replayer.decoded(entries), payload_bytes(entries), by_others=True)
         except (LogTrimmed, LogLost) as error:
             self._mark_diverged(error)
         except Interrupted as error:
-            return self._handle_error(error.error)
+            return self.handle_error(error.error)
         except Exception as error:
-            return self._handle_error(error)
+            return self.handle_error(error)
         return None
 
     async def _follow_on(self) -> ServiceError | None:
@@ -342,12 +389,12 @@ class Applier:
         """
         self._must_read = self._behind = False
         try:
-            if self._state is ApplierStatus.DIVERGED:
+            if self._status is ApplierStatus.DIVERGED:
                 await self._restore_anew()
             if entries := await self._history.read(self.model.position, READ_ENTRIES):
                 self._must_read = self._behind = True
                 await self._apply_entries(await self._replayer.decoded(entries), payload_bytes(entries))
-                check_limit(f"bytes of model {self._record.name!r}", self.model.nbytes, self._max_bytes)
+                check_limit(f"bytes of model {self.name!r}", self.model.nbytes, self._settings.max_model_bytes)
             else:
                 self.model.position = self._history.position
                 self._position_waiters.notify()
@@ -356,17 +403,17 @@ class Applier:
             self._mark_diverged(error)
         except Interrupted as error:
             self._behind = False
-            return self._handle_error(error.error)
+            return self.handle_error(error.error)
         except (TargetLost, HistoryDamaged, UnreadableEntry) as error:
             self._behind = False
-            detail = f"follower {self._record.name!r} cannot continue: {error}; delete it, and create it again"
-            return self._on_error(FollowerFailed(detail))
+            detail = f"follower {self.name!r} cannot continue: {error}; delete it, and create it again"
+            return self.handle_error(FollowerFailed(detail))
         except LimitExceeded as error:
             self._behind = False
-            return self._on_error(FollowerFailed(f"follower {self._record.name!r} has ended: {error}; delete it"))
+            return self.handle_error(FollowerFailed(f"follower {self.name!r} has ended: {error}; delete it"))
         except Exception as error:
             self._behind = False
-            return self._handle_error(error)
+            return self.handle_error(error)
         return None
 
     async def _apply_entries(
@@ -382,14 +429,14 @@ class Applier:
 
     def _publish(self, results: Sequence[ApplyResult], size_bytes: int = 0, by_others: bool = False) -> None:
         """Count the learnt examples, and notify callers that wait for a position or for events."""
-        self._snapshotter.note_applied(sum(result.learnt for result in results), size_bytes, by_others)
+        self.snapshotter.note_applied(sum(result.learnt for result in results), size_bytes, by_others)
         self._position_waiters.notify()
         if self.events:
             for event in chain.from_iterable(map(events_of, results)):
                 self.events.record(event)
             self.events.notify()
 
-    async def _reserve_capacity(self, group: list[Pending]) -> None:
+    async def _reserve_capacity(self, group: list[Pending[Any]]) -> None:
         """Reserve memory for the group's new columns if the copy of the model takes long."""
         model = self.model
         n_columns, n_labels = grown_columns(model, reduce(SizeDelta.plus, (pending.growth for pending in group)))
@@ -404,29 +451,28 @@ class Applier:
 
     def _mark_diverged(self, error: Exception) -> None:
         """Require a restore before applying further entries, because the state no longer matches the log."""
-        log.warning("model_diverged", model=self._record.name, position=self.model.position, reason=str(error))
-        self._state, self._must_read = ApplierStatus.DIVERGED, True
+        log.warning("model_diverged", model=self.name, position=self.model.position, reason=str(error))
+        self._status, self._must_read = ApplierStatus.DIVERGED, True
 
     async def _restore_anew(self) -> None:
         try:
-            await self.restore()
+            await self._load()
         except NotCompiled as error:
             await GATE.wait(error.tiers)
             await self._restore_anew()
             return
         except (LogTrimmed, LogLost, HistoryDamaged, TargetLost) as error:
             raise RuntimeError(f"it cannot be restored: {error}") from error
-        self._state = ApplierStatus.FOLLOWING
+        self._status = ApplierStatus.FOLLOWING
         self.events.gap()
         self._publish(())
-        log.info("model_restored", model=self._record.name, position=self.model.position, updates=self.model.updates)
+        log.info("model_restored", model=self.name, position=self.model.position, updates=self.model.updates)
 
-    def _handle_error(self, error: Exception) -> ServiceError:
-        """Handle an error, and return the error for the pending requests."""
+    def handle_error(self, error: Exception) -> ServiceError:
         if isinstance(error, TargetLost):
             self._mark_diverged(error)
-            return NotReady(f"model {self._record.name!r} is being restored")
-        return self._on_error(error)
+            return NotReady(f"model {self.name!r} is being restored")
+        return super().handle_error(error)
 
 
 def _answer(waiters: Sequence[asyncio.Future[ServiceError | None]], error: ServiceError | None) -> None:

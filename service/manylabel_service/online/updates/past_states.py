@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import structlog
 
-from manylabel_core.state import DamagedState, NewerState
-from manylabel_service.errors import BeforeHistory, HistoryDamaged, LogLost, LogTrimmed, ModelDamaged, ReleaseTooOld
+from manylabel_core.state import DamagedState
+from manylabel_service.errors import BeforeHistory, HistoryDamaged, LogLost, LogTrimmed, ModelDamaged
 from manylabel_service.hosting.events import Event
-from manylabel_service.online.history.catalogue import LOST, CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.follow import follow_of
@@ -58,7 +57,6 @@ class PastStates:
         self._store = store
         self._spec = read_spec(record.spec) if spec is None else spec
         self._snapshots = snapshots or SnapshotReader(record, store)
-        self._catalogue = CatalogueStore(record, store)
         self._follow = follow_of(record.spec)
         self._pace = pace
 
@@ -80,13 +78,13 @@ class PastStates:
         """
         reader = HistoryReader(self._record, self._store)
         begin = await reader.begin()
-        for at, id in await self._stored_before(position, begin):
+        for at in await self._stored_before(position, begin):
             try:
-                model = await (self._snapshots.load(at) if id is None else self._load(at, id))
-            except (DamagedState, *LOST) as error:
+                model = await self._snapshots.load(at)
+            except DamagedState as error:
                 log.warning("past_state_damaged", model=self._record.name, position=at, error=str(error))
                 continue
-            await self._replay(model, position)
+            await self.advance(model, position)
             return model
         first = START if self._follow is None else self._follow.begin
         if not position_key(begin) <= position_key(first) <= position_key(position):
@@ -95,7 +93,7 @@ class PastStates:
             model = await self.beginning()
         except DamagedState as error:
             raise HistoryDamaged(self._record.name, first, position, str(error)) from error
-        await self._replay(model, position)
+        await self.advance(model, position)
         return model
 
     async def events(self, after: str, through: str) -> list[Event] | None:
@@ -113,7 +111,7 @@ class PastStates:
             return [event for result in results for event in events_of(result)]
         return None
 
-    async def verify(self, format_version: int) -> Verified:
+    async def verify(self) -> Verified:
         """Replay the history from its earliest state, and compare each later stored state with it.
 
         Raises the errors of `at`.
@@ -124,21 +122,21 @@ class PastStates:
         if begin == START:
             model = await asyncio.to_thread(OnlineModel, self._spec)
         elif stored:
-            model = await self._stored(*stored.pop(0))
+            model = await self._stored(stored.pop(0))
         else:
             raise BeforeHistory(self._record.name, "every state", begin)
-        for n, (position, id) in enumerate(stored, 1):
-            await self._replay(model, position)
-            other = await self._stored(position, id)
-            checksums = [await asyncio.to_thread(each.checksum, format_version) for each in (model, other)]
+        for n, position in enumerate(stored, 1):
+            await self.advance(model, position)
+            other = await self._stored(position)
+            checksums = [await asyncio.to_thread(each.checksum) for each in (model, other)]
             if checksums[0] != checksums[1]:
                 return Verified(False, begin, position, n, position)
         return Verified(True, begin, model.position, len(stored), None)
 
-    async def _stored(self, position: str, id: str | None) -> OnlineModel:
+    async def _stored(self, position: str) -> OnlineModel:
         try:
-            return await (self._snapshots.load(position) if id is None else self._load(position, id))
-        except (DamagedState, *LOST) as error:
+            return await self._snapshots.load(position)
+        except DamagedState as error:
             raise HistoryDamaged(self._record.name, position, position, str(error)) from error
 
     async def target(self, position: str) -> OnlineModel:
@@ -156,27 +154,17 @@ class PastStates:
         except (BeforeHistory, HistoryDamaged, LogTrimmed, LogLost) as error:
             raise TargetLost(f"a rollback in the log returns to position {position}, but {error}") from error
 
-    async def _stored_before(self, position: str, begin: str) -> list[tuple[str, str | None]]:
-        """Return the positions of stored states at or before a position, latest first.
-
-        Each comes with the id of its blob in the history, or None for a snapshot.
-        """
-        stored: dict[str, str | None] = {snapshot.position: None for snapshot in await self._snapshots.list()}
-        stored |= {state.position: state.id for state in (await self._catalogue.read()).states}
+    async def _stored_before(self, position: str, begin: str) -> list[str]:
+        """Return the positions of snapshots at or before a position, latest first."""
+        stored = {snapshot.position for snapshot in await self._store.snapshots.all(self._record)}
         if self._follow is not None and self._follow.has_seed:
-            stored.pop(SEED, None)  # the blob belongs to another position
+            stored.discard(SEED)  # the blob belongs to another position
         key, first = position_key(position), position_key(begin)
         leading = [at for at in stored if first <= position_key(at) <= key or position_key(at) == key]
-        return [(at, stored[at]) for at in sorted(leading, key=position_key, reverse=True)]
+        return sorted(leading, key=position_key, reverse=True)
 
-    async def _load(self, position: str, id: str) -> OnlineModel:
-        data = bytearray(await self._catalogue.blob(id))
-        try:
-            return await asyncio.to_thread(OnlineModel.from_bytes, memoryview(data))
-        except NewerState as error:
-            raise ReleaseTooOld(f"the state at {position} is {error}") from error
-
-    async def _replay(self, model: OnlineModel, position: str) -> None:
+    async def advance(self, model: OnlineModel, position: str) -> None:
+        """Apply the entries after the position of a model, up to another; raises the errors of `at`."""
         async for _ in self._results(model, position):
             pass
 

@@ -6,15 +6,13 @@ a proof.
 """
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import structlog
 
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import LogLost, LogTrimmed, ReplayMismatch
 from manylabel_service.online.snapshots.reader import SnapshotReader
-from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state.model import OnlineModel
@@ -23,14 +21,6 @@ from manylabel_service.storage import START, ModelMeta, SnapshotMeta, Store, pos
 
 ENOUGH_EXAMPLES = 1_000
 """Minimum number of examples replayed for the comparison, if the log has that many."""
-ASKED_SECONDS = 120.0
-"""Seconds to wait for another replica to store the first snapshot of a model."""
-POLL_SECONDS = 0.2
-
-Ask = Callable[[], bool]
-"""Function that requests a snapshot of a model from other processes; returns whether one of another build has the model
-in memory.
-"""
 
 log = structlog.get_logger()
 
@@ -52,61 +42,40 @@ class ReplayVerifier:
         self._reader = snapshot_reader
         self._replayer = replayer
 
-    async def check(self, ask: Ask) -> None:
-        """Compare; if no replica has stored a snapshot since entries were applied, `ask` for one and wait for it.
-
-        If no other replica has the model in memory, nothing is compared. Raises ReplayMismatch if the states differ, or
-        if no replica stores a snapshot in time.
-        """
-        deadline, lost = time.monotonic() + ASKED_SECONDS, 0
-        while True:
+    async def check(self) -> None:
+        """Compare, unless no snapshot has entries before it; raise ReplayMismatch if the states differ."""
+        for attempt in range(1, RESTORES + 1):
             try:
-                snapshots = await self._reader.list()
-                if await self._compare(snapshots) or not await self._entries_after(snapshots):
-                    return
-            except (LogTrimmed, LogLost, TargetLost) as error:
-                lost += 1  # other replicas have deleted the snapshot while it was read
-                if lost == RESTORES:
+                await self._compare(await self._reader.list())
+            except (LogTrimmed, LogLost, TargetLost) as error:  # other replicas have deleted the snapshot meanwhile
+                if attempt == RESTORES:
                     raise ReplayMismatch(f"model {self._record.name!r} could not be compared: {error}") from error
-                continue
-            if not ask():
+            else:
                 return
-            if time.monotonic() > deadline:
-                name = self._record.name
-                raise ReplayMismatch(
-                    f"no replica has stored a snapshot of model {name!r} that it could be compared with"
-                )
-            await asyncio.sleep(POLL_SECONDS)
 
-    async def _entries_after(self, snapshots: Sequence[SnapshotMeta]) -> bool:
-        """Return whether the log has entries after the newest snapshot."""
-        newest = snapshots[0].position if snapshots else START
-        return bool(await self._store.logs.read(self._record, newest, 1))
-
-    async def _compare(self, snapshots: Sequence[SnapshotMeta]) -> bool:
-        """Compare at the newest readable snapshot; return False if no snapshot has entries before it."""
+    async def _compare(self, snapshots: Sequence[SnapshotMeta]) -> None:
+        """Compare at the newest readable snapshot."""
         begin = await self._begin(snapshots)
         if begin is None:
-            return False
+            return
         reading = newest = snapshots[0].position
         try:
             header = await self._reader.header(newest)
-            format_version = header.get("version")
-            if type(format_version) is not int or format_version not in FORMAT_VERSIONS:
-                raise DamagedState(f"the snapshot at {newest} has format version {format_version}")
+            if "checksum" not in header:
+                raise DamagedState("no header")
             reading = begin
             is_stored = any(snapshot.position == begin for snapshot in snapshots)
             model = await (self._reader.load(begin) if is_stored else asyncio.to_thread(OnlineModel, self._spec))
         except DamagedState as error:
             log.warning("snapshot_damaged", model=self._record.name, position=reading, error=str(error))
-            return await self._compare([snapshot for snapshot in snapshots if snapshot.position != reading])
+            await self._compare([snapshot for snapshot in snapshots if snapshot.position != reading])
+            return
         await self._replay(model, newest)
-        if await asyncio.to_thread(model.checksum, format_version) != header.get("checksum"):
+        if await asyncio.to_thread(model.checksum) != header["checksum"]:
             raise ReplayMismatch(
                 f"model {self._record.name!r}, replayed from {begin} to {newest}, has another state there"
             )
-        log.info("fold_agrees", model=self._record.name, begin=begin, position=newest)
-        return True
+        log.info("replay_agrees", model=self._record.name, begin=begin, position=newest)
 
     async def _begin(self, snapshots: Sequence[SnapshotMeta]) -> str | None:
         """Return the position of an earlier state from which the log leads to the newest snapshot."""

@@ -4,8 +4,9 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from manylabel_service.errors import QueueFull, ServiceError
 from manylabel_service.online.state.apply import ApplyResult
@@ -13,6 +14,8 @@ from manylabel_service.online.state.dry_run import Checked, SizeDelta
 from manylabel_service.online.state.log_entries import Change
 from manylabel_service.settings import Settings
 from manylabel_service.work_rate import GRACE_SHARE, WorkRate
+
+C = TypeVar("C", bound=Change)
 
 GROUP_EXAMPLES = 10_000
 FIRST_EXAMPLES = 256
@@ -25,17 +28,23 @@ RETRY_SECONDS = 1.0
 """Value of Retry-After for a full queue in seconds."""
 
 
-class Pending(NamedTuple):
-    """Queued change: an admitted update, or a rollback, which needs no check.
+@dataclass(slots=True, eq=False)
+class Pending(Generic[C]):
+    """Admitted change until its response: its log entry, and the result of the dry run of an update.
 
-    It is rejected if earlier changes are not complete by the `deadline`.
+    Attributes
+    ----------
+    refused : errors of the examples rejected separately, by index; `change` is without them.
+    deadline : time of the queue's clock by which earlier changes must be complete, or it is rejected.
+    result : result, once the change is queued.
     """
 
-    change: Change
+    change: C
     payload: bytes
-    checked: Checked | None
-    result: "asyncio.Future[ApplyResult]"
+    checked: Checked | None = None
+    refused: Mapping[int, ServiceError] = field(default_factory=dict)
     deadline: float = math.inf
+    result: "asyncio.Future[ApplyResult]" = field(init=False)
 
     @property
     def growth(self) -> SizeDelta:
@@ -71,7 +80,7 @@ class UpdateQueue:
         self._max_seconds = settings.max_queue_wait_seconds
         self._clock = clock
         self._rate = WorkRate(TIMED_EXAMPLES, clock)
-        self._waiting: deque[Pending] = deque()
+        self._waiting: deque[Pending[Any]] = deque()
         self._wake = asyncio.Event()
         self.growth = SizeDelta()
         self.payload_bytes = 0
@@ -95,26 +104,17 @@ class UpdateQueue:
         if seconds > self._max_seconds:
             raise self._too_long(seconds - self._max_seconds)
 
-    async def put(
-        self, change: Change, payload: bytes, checked: Checked | None, deadline: float = math.inf
-    ) -> ApplyResult:
-        """Put the update into the queue, and wait for its result. Raises QueueFull.
-
-        Parameters
-        ----------
-        change, payload, checked : as in `Pending`.
-        deadline : time of the clock by which earlier changes must be complete (otherwise QueueFull); None: no deadline.
-        """
+    async def put(self, pending: Pending[Any]) -> ApplyResult:
+        """Put a change into the queue, and wait for its result. Raises QueueFull."""
         now = self._clock()
-        deadline = max(deadline, now + GRACE_SHARE * self._max_seconds)
-        if (seconds := self.seconds) > deadline - now:
-            raise self._too_long(seconds - (deadline - now))
-        result = asyncio.get_running_loop().create_future()
-        pending = Pending(change, payload, checked, result, deadline)
-        self._check_room(pending.growth.examples, len(payload))
+        pending.deadline = max(pending.deadline, now + GRACE_SHARE * self._max_seconds)
+        if (seconds := self.seconds) > pending.deadline - now:
+            raise self._too_long(seconds - (pending.deadline - now))
+        self._check_room(pending.growth.examples, len(pending.payload))
+        pending.result = asyncio.get_running_loop().create_future()
         self._waiting.append(pending)
         self.growth = self.growth.plus(pending.growth)
-        self.payload_bytes += len(payload)
+        self.payload_bytes += len(pending.payload)
         self._wake.set()
         return await pending.result
 
@@ -139,10 +139,10 @@ class UpdateQueue:
         if timer is not None:
             timer.cancel()
 
-    def take_group(self) -> list[Pending]:
+    def take_group(self) -> list[Pending[Any]]:
         """Return the updates for the next append, oldest first; the caller must resolve them. Reject updates that
         waited too long."""
-        group: list[Pending] = []
+        group: list[Pending[Any]] = []
         taken, room = 0, min(GROUP_EXAMPLES, self._rate.amount(GROUP_SHARE * self._max_seconds) or FIRST_EXAMPLES)
         now = self._clock()
         while self._waiting and (not group or taken + self._waiting[0].growth.examples <= room):
@@ -158,12 +158,12 @@ class UpdateQueue:
     def _too_long(self, retry_after: float) -> QueueFull:
         return QueueFull(self._name, f"{self._max_seconds:g} s of learning", round(retry_after, 1))
 
-    def answer(self, group: Sequence[Pending], results: Sequence[ApplyResult]) -> None:
+    def answer(self, group: Sequence[Pending[Any]], results: Sequence[ApplyResult]) -> None:
         """Resolve the requests of the group that was taken last."""
         self._rate.end(sum(result.learnt for result in results))
         self._answer(group, results)
 
-    def _answer(self, group: Sequence[Pending], results: Sequence[ApplyResult]) -> None:
+    def _answer(self, group: Sequence[Pending[Any]], results: Sequence[ApplyResult]) -> None:
         for pending, result in zip(group, results, strict=True):
             self.growth = self.growth.minus(pending.growth)
             self.payload_bytes -= len(pending.payload)

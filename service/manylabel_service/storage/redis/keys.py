@@ -9,6 +9,7 @@ name that is created again shares no key with the earlier model of that name::
     ml:{tags.1763690000000}:sizes                hash: bytes of each stored prediction, and of all under ""
     ml:{tags.1763690000000}:pred:<id>            string, expires: a stored prediction
 
+    ml:format                                    string: format number of the store
     ml:models                                    hash: name -> incarnation and spec of each existing model
     {ml:models}:last                             string: highest incarnation assigned
     {ml:models}:staged, {ml:models}:gone         hashes: incarnation -> name, not yet named or not yet removed
@@ -33,6 +34,7 @@ from functools import lru_cache
 
 from manylabel_service.storage.protocol import ModelMeta, position_key
 
+FORMAT_NUMBER = "ml:format"
 MODELS = "ml:models"
 LAST_INCARNATION = "{ml:models}:last"
 GONE = "{ml:models}:gone"

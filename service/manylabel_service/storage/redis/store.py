@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import structlog
 
-from manylabel_service.errors import StorageUnavailable, StoreUnusable
+from manylabel_service.errors import StorageUnavailable, StoreTooNew, StoreUnusable
+from manylabel_service.release import FORMAT
 from manylabel_service.storage.address import Address
 from manylabel_service.storage.background import attempt
 from manylabel_service.storage.gate import gated
@@ -19,6 +20,7 @@ from manylabel_service.storage.redis.client.connection import Connection
 from manylabel_service.storage.redis.client.errors import unusable
 from manylabel_service.storage.redis.documents import RedisDocuments
 from manylabel_service.storage.redis.engine import Engine
+from manylabel_service.storage.redis.keys import FORMAT_NUMBER
 from manylabel_service.storage.redis.logs import RedisLogs
 from manylabel_service.storage.redis.models import RedisModels
 from manylabel_service.storage.redis.predictions import RedisPredictions
@@ -67,6 +69,8 @@ class RedisStore:
             await self._open(connection)
         except BaseException as error:
             await connection.close()
+            if isinstance(error, StoreTooNew):
+                raise
             if isinstance(error, StorageUnavailable) and (final := unusable(error, str(self.address))):
                 raise final from error.__cause__
             raise
@@ -76,6 +80,8 @@ class RedisStore:
         if found.is_cluster:
             await connection.use_cluster()
         self.engine.connection = connection
+        await connection.command("SETNX", FORMAT_NUMBER, FORMAT)
+        await self._format()
         await self._watcher.begin()
         self._take(found)
         if self.logs.unusable is not None:
@@ -99,6 +105,18 @@ class RedisStore:
             log.error("redis_configuration", address=str(self.address), error=detail)
             self.logs.unusable = StorageUnavailable(detail, heals=True)
 
+    @gated
+    async def format(self) -> int:
+        return await self._format()
+
+    async def _format(self) -> int:
+        found = await self.engine.connection.command("GET", FORMAT_NUMBER)
+        return self.gate.supported(f"the store at {self.address}", int(found or FORMAT))
+
+    @gated
+    async def raise_format(self, number: int) -> None:
+        await self.engine.connection.command("SET", FORMAT_NUMBER, number)
+
     async def close(self) -> None:
         if not self.gate.is_open:
             return
@@ -120,7 +138,7 @@ class RedisStore:
         await self.blobs.drop_loose()
 
     async def _keep_up(self) -> None:
-        while True:
+        while self.gate.too_new is None:
             await attempt(self.models.purge_all())
             await attempt(self.blobs.drop_loose())
             await attempt(self._drop_expired())

@@ -53,7 +53,7 @@ class Engine:
 
     def __init__(self, directory: Path, busy_timeout_seconds: float, durability: Durability) -> None:
         self.directory = directory
-        self._path = directory / DATABASE
+        self.path = directory / DATABASE
         self.reserve = Reserve(directory / "reserve")
         self._busy_timeout_seconds = busy_timeout_seconds
         self._durability = durability
@@ -63,7 +63,7 @@ class Engine:
 
     async def open(self, load: Callable[[], None]) -> None:
         """Open the directory, and finally call `load` in the writer; raises the errors of `Store.open`."""
-        self.threads = Threads(self._path, self.reserve)
+        self.threads = Threads(self.path, self.reserve)
         try:
             await self.threads.write(self._open, load)
         except BaseException:
@@ -75,32 +75,32 @@ class Engine:
         self.gate.open()
 
     def _open(self, load: Callable[[], None]) -> None:
-        with while_opening(self._path), ExitStack() as held:
+        with while_opening(self.path), ExitStack() as held:
             private_directory(self.directory)
             held.enter_context(DirectoryLock(self.directory))
             self.reserve.fill()
             held.callback(self.reserve.release)
             # Closed after the connections: closing any descriptor of a file releases all POSIX locks on it.
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             held.callback(os.close, descriptor)
-            make_private(self._path)  # SQLite creates -wal and -shm with the same mode
-            writer = held.enter_context(closing(connect(self._path, self._busy_timeout_seconds)))
+            make_private(self.path)  # SQLite creates -wal and -shm with the same mode
+            writer = held.enter_context(closing(connect(self.path, self._busy_timeout_seconds)))
             self.blob_files = BlobFiles(self.directory / "blobs")
             if is_new(writer):
                 self._check_empty()
                 create_tables(writer)
-            mend_indexes(writer, self._path)
-            other = held.enter_context(closing(connect(self._path, self._busy_timeout_seconds)))
+            mend_indexes(writer, self.path)
+            other = held.enter_context(closing(connect(self.path, self._busy_timeout_seconds)))
             self.tables = Tables(writer, self._durability)
             self._checkpoints = WalCheckpointer(writer, other, descriptor)
             load()
-            self._watch = FileWatch(self._path, descriptor)
+            self._watch = FileWatch(self.path, descriptor)
             self._held = held.pop_all()
 
     def _check_empty(self) -> None:
         """Reject a directory that has blobs but no database: their removal would make a recovery impossible."""
         if self.blob_files.any():
-            raise StoreDamaged(self._path, "it is empty or missing, but the directory has blobs")
+            raise StoreDamaged(self.path, "it is empty or missing, but the directory has blobs")
 
     async def close(self) -> None:
         """Close the directory; do nothing if it is already closed."""

@@ -8,6 +8,7 @@ from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Durability
 from manylabel_service.storage.snapshots import Snapshots
 from manylabel_service.storage.sqlite.blobs import SQLiteBlobs
+from manylabel_service.storage.sqlite.database.schema import format_number
 from manylabel_service.storage.sqlite.documents import SQLiteDocuments
 from manylabel_service.storage.sqlite.engine import Engine
 from manylabel_service.storage.sqlite.logs import SQLiteLogs
@@ -57,6 +58,21 @@ class SQLiteStore:
 
     async def close(self) -> None:
         await self.engine.close()
+
+    @gated
+    async def format(self) -> int:
+        return self.gate.supported(self.engine.path, await self.engine.threads.write(self._format))
+
+    def _format(self) -> int:
+        return format_number(self.engine.tables.connection)
+
+    @gated
+    async def raise_format(self, number: int) -> None:
+        await self.engine.threads.write(self._raise_format, number)
+
+    def _raise_format(self, number: int) -> None:
+        with self.engine.tables.transaction("fsync"):
+            self.engine.tables.connection.execute(f"PRAGMA user_version = {number}")
 
     @gated
     async def cleaned(self) -> None:

@@ -16,7 +16,11 @@ TOLD = {
     "rest": 0.25,
 }
 ANSWER = {"labels": ["a"], "scores": {"a": 0.5}, "threshold": 0.1, "position": "7", "explanations": {"a": TOLD}}
-READ = Explanation([FeaturePart("word=cat", 1.0, 0.75)], [FeaturePart(3, 2.0, -0.5)], 0.25)
+READ = Explanation(
+    for_=[FeaturePart(feature="word=cat", value=1.0, contribution=0.75)],
+    against=[FeaturePart(feature=3, value=2.0, contribution=-0.5)],
+    rest=0.25,
+)
 
 
 def test_explanations_are_requested_beside_the_example() -> None:

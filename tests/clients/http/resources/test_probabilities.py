@@ -1,13 +1,14 @@
 """Probabilities and drift in the client: requests and results."""
 
+from dataclasses import replace
 from typing import Any
 
 from tests.clients.http.fake_server import FakeServer, ok, unsent
 
 from manylabel_clients import Alarms, Drift, Prediction
 from manylabel_clients.command.output.models import label_texts
-from manylabel_clients.http.resources.metrics import BySeen, GroupMeasures, Measures, Metrics
 from manylabel_clients.http.resources.models import ModelCalls
+from manylabel_clients.http.responses import BySeen, GroupMeasures, Measures, Metrics
 from manylabel_clients.http.transport.json_body import from_json
 from manylabel_clients.http.transport.retry import Retry
 
@@ -52,11 +53,13 @@ def test_drift_is_read_from_json() -> None:
     answer = {"cumulative": measures, "window": {**measures, "size": 5}, "by_seen": groups}
     assert from_json(Metrics, answer).drift is None
     drift = {"alarms": 2, "last": 9, "labels": {"a": {"alarms": 1, "last": 7, "more": 1}}, "more": 2}
-    assert from_json(Metrics, {**answer, "drift": drift}).drift == Drift(2, 9, {"a": Alarms(1, 7)})
+    assert from_json(Metrics, {**answer, "drift": drift}).drift == Drift(
+        alarms=2, last=9, labels={"a": Alarms(alarms=1, last=7)}
+    )
 
 
 def test_labels_are_printed_with_their_probabilities() -> None:
-    prediction = Prediction(["a", "b"], {"a": 1.0, "c": -1.0, "b": 0.5}, 0.0, "1")
+    prediction = Prediction(labels=["a", "b"], scores={"a": 1.0, "c": -1.0, "b": 0.5}, threshold=0.0, position="1")
     assert label_texts(prediction) == ["a", "b"]
-    likely = Prediction(["a", "b"], {}, 0.0, "1", probabilities={"a": 0.756, "c": 0.1, "b": 0.5})
+    likely = replace(prediction, probabilities={"a": 0.756, "c": 0.1, "b": 0.5})
     assert label_texts(likely) == ["a (0.76)", "b (0.50)"]

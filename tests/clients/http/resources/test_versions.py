@@ -20,7 +20,7 @@ def test_versions_are_listed_promoted_described_and_downloaded() -> None:
     }  # fmt: skip
     detail = {
         "version": 1, "trainer": "m3l", "params": {}, "measures": None, "label_scores": None,
-        "label_correlation": None, "view_weights": None, "convergence": {"iteration": [1]},
+        "label_decisions": {}, "label_correlation": None, "view_weights": None, "convergence": {"iteration": [1]},
     }  # fmt: skip
     promoted = {"model": "m", "version": 1, "previous": 2, "position": "5"}
     fake = FakeServer(

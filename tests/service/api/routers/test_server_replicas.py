@@ -8,9 +8,8 @@ from starlette.testclient import TestClient
 from tests.service.api.answers import refused
 
 from manylabel_service.api.routers.server import Replicas
-from manylabel_service.online.spec.release import FORMAT_VERSIONS, HIGHEST, REPLAY_VERSIONS
-from manylabel_service.online.state.log_entries import encode_head
-from manylabel_service.online.updates import admission
+from manylabel_service.online.state import log_entries
+from manylabel_service.release import FORMAT
 
 
 def test_a_single_server_describes_itself(serve: Callable[..., Any]) -> None:
@@ -18,11 +17,10 @@ def test_a_single_server_describes_itself(serve: Callable[..., Any]) -> None:
         client.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
         position = client.post("/v1/models/m/update", json={"x": {"a": 1}, "y": ["b"]}).json()["position"]
         answer = Replicas.model_validate_json(client.get("/v1/replicas").content)
-        assert (answer.format, answer.replay_version) == HIGHEST
+        assert answer.format == FORMAT
         (alone,) = answer.replicas
         assert (alone.this, alone.role, alone.ready, alone.withheld) == (True, "server", True, {})
-        assert (alone.formats.first, alone.formats.last) == (FORMAT_VERSIONS[0], FORMAT_VERSIONS[-1])
-        assert (alone.replay_versions.first, alone.replay_versions.last) == (REPLAY_VERSIONS[0], REPLAY_VERSIONS[-1])
+        assert alone.supports == FORMAT
         assert alone.models == {"m": position}
         assert len(alone.build) == 12
 
@@ -33,7 +31,7 @@ def test_a_server_is_not_ready_if_a_model_needs_a_newer_release(
     with serve() as client:
         client.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
         with monkeypatch.context() as patch:
-            patch.setattr(admission, "encode_head", lambda update, _: encode_head(update, FORMAT_VERSIONS[-1] + 1))
+            patch.setattr(log_entries, "_FORMAT", FORMAT + 1)
             client.post("/v1/models/m/update", json={"x": {"a": 1}, "y": ["b"]}).raise_for_status()
         _reload(client)
         told = refused(client.get("/readyz"), 503, "release_too_old")

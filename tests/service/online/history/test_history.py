@@ -127,7 +127,7 @@ async def test_the_state_at_any_position_or_time_is_restored_exactly(any_fleet: 
         await store.logs.read(replica.record, START, 1)
     catalogue = await HistoryReader(replica.record, store).catalogue()
     assert len(catalogue.segments) > 3
-    assert len(catalogue.states) > 1
+    assert len([each for each in await store.snapshots.all(replica.record) if "history" in each.reasons]) > 1
     entries = await entries_of(replica)
     positions = [entry.position for entry in entries]
     assert await replica.find_entries(positions[::-1]) == positions
@@ -222,9 +222,12 @@ async def test_the_oldest_part_is_deleted_and_targets_of_rollbacks_stay(
     reader = HistoryReader(replica.record, store)
     catalogue = await reader.catalogue()
     assert catalogue.begin != START
-    assert catalogue.size_bytes <= 300_000
-    assert replica.gauges()["history_bytes"] == catalogue.size_bytes
+    snapshots = await store.snapshots.all(replica.record)
+    size_bytes = catalogue.size_bytes + sum(each.size_bytes for each in snapshots if "history" in each.reasons)
+    assert size_bytes <= 300_000
+    assert replica.gauges()["history_bytes"] == size_bytes
     assert len(await store.blobs.keys(BLOBS)) == len(catalogue.ids), "what is not needed is gone"
+    assert len(await store.blobs.keys("snapshots/")) == len(snapshots)
     gone = [position for position in states if position_key(position) < position_key(catalogue.begin)]
     for position in (START, *rng.sample(gone, 3)):
         with pytest.raises(BeforeHistory, match=f"after position {catalogue.begin}"):
@@ -261,7 +264,7 @@ async def test_without_a_history_the_log_is_trimmed_to_the_snapshots(lone_fleet:
     replica = await registry.create(lone_fleet.spec())
     states = await lived(replica, random.Random(6), 50)
     store = lone_fleet.store(registry)
-    oldest = (await store.snapshots.all(replica.record))[-1].position
+    oldest = [each.position for each in await store.snapshots.all(replica.record) if each.listed][-1]
     with pytest.raises(BeforeHistory):
         await replica.state_at(START)
     assert (await replica.state_at(oldest)).checksum() == states[oldest]
@@ -283,7 +286,7 @@ async def test_deleting_a_model_deletes_its_history(lone_fleet: Any, monkeypatch
     await store.blobs.put(f"{BLOBS}1000/{ulid.make(1, bytes(10))}", pieces_of(b"of a model that was deleted"))
     await collect_garbage(store)
     assert len(await store.blobs.keys(BLOBS)) == len(there) + 1, "it may belong to a server that lives"
-    monkeypatch.setattr("manylabel_service.storage.publishing.ORPHANED_SECONDS", -1.0)
+    monkeypatch.setattr("manylabel_service.storage.blob_collection.ORPHANED_SECONDS", -1.0)
     await collect_garbage(store)
     assert await store.blobs.keys(BLOBS) == there
 
@@ -294,7 +297,7 @@ async def test_the_blobs_of_all_histories_are_listed_once(any_fleet: Any, monkey
     for name in "abc":
         await lived(await registry.create(any_fleet.spec(name)), random.Random(7), 20)
     there = await store.blobs.keys(BLOBS)
-    monkeypatch.setattr("manylabel_service.storage.publishing.ORPHANED_SECONDS", -1.0)
+    monkeypatch.setattr("manylabel_service.storage.blob_collection.ORPHANED_SECONDS", -1.0)
     prefixes, keys = [], store.blobs.keys
 
     async def noted(prefix: str = "") -> list[str]:
@@ -320,7 +323,8 @@ async def test_a_damaged_or_missing_segment_is_named_and_the_rest_is_readable(lo
     entries = await entries_of(replica)
     catalogue = await HistoryReader(replica.record, store).catalogue()
     damaged = catalogue.segments[3]
-    intact = [s for s in catalogue.states if position_key(s.position) >= position_key(damaged.through)]
+    stored = await store.snapshots.all(replica.record)
+    intact = [s for s in stored if position_key(s.position) >= position_key(damaged.through)]
     key = CatalogueStore(replica.record, store).key(damaged.id)
     for contents in (b"MLSEG1 but nothing in it", None):
         await store.blobs.delete(key)
@@ -454,7 +458,8 @@ async def test_a_model_without_intact_snapshots_is_restored_from_its_history(lon
     registry = await lone_fleet.start(**SMALL, preload=False)
     store = lone_fleet.store(registry)
     for snapshot in await store.snapshots.all(replica.record):
-        await store.snapshots.put(replica.record, snapshot.position, b"damaged")
+        if snapshot.listed:
+            await store.snapshots.put(replica.record, snapshot.position, b"damaged")
     again = await registry.get("m")
     assert (again.position, again.model.checksum()) == (position, states[position])
 

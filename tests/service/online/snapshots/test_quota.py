@@ -12,7 +12,6 @@ import pytest
 from manylabel_service.errors import ModelGone, StorageUnavailable
 from manylabel_service.online.snapshots import quota
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
-from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, SnapshotMeta
 
@@ -56,7 +55,7 @@ async def test_memory_is_released_after_any_error(error: BaseException, fails: s
     model: Any = SimpleNamespace(nbytes=100, position="1", to_buffer=fail)
     shared = quota.SnapshotQuota(store, max_stored_bytes=1)
     record, settings = ModelMeta("m", 1, b"{}"), Settings(data_dir=tmp_path)
-    taker = Snapshotter(record, store, settings, shared, lambda: None, ClusterVersion())
+    taker = Snapshotter(record, store, settings, shared, lambda: None)
     taker.soon()
     with suppress(BaseException):
         await taker.take_if_due(model)

@@ -89,7 +89,7 @@ class TestRollback:
         (registry,), (one,) = await fleet.hosted(1, snapshot_retention_count=1, history_bytes=0)
         await learn(fleet, one, 1)
         target = await one.take_snapshot()
-        assert await fleet.store(registry).snapshots.pin(one.record, target.position, True)
+        assert await fleet.store(registry).snapshots.retain(one.record, target.position, add="pin")
         for _ in range(3):
             await learn(fleet, one, 1)
             await one.take_snapshot()

@@ -13,12 +13,12 @@ from tests.support.cases import for_each
 from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.state.controls import Relabel, Rollback
 from manylabel_service.online.state.log_entries import Change, Update, decode, encode
 from manylabel_service.online.state.stream_offsets import StreamPart
+from manylabel_service.release import FORMAT
 
-FORM = FORMAT_VERSIONS[0]
+FORM = 1
 names = st.lists(st.text(min_size=1, max_size=8), unique=True, max_size=5)
 floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
@@ -118,6 +118,7 @@ EXAMPLE = [None, None, b"", [], b"", True]
         b"\xc1",
         msgpack.packb({}),
         msgpack.packb([FORM]),
+        msgpack.packb([FORM - 1, 0, None, None, False, False, None, []]),
         msgpack.packb([FORM, 0, None, None, True, False, None, [3]]),
         msgpack.packb([FORM, 0, None, None, True, False, [None, None, "s", [2, 1]], [EXAMPLE, EXAMPLE]]),
         msgpack.packb([FORM, 0, None, None, True, False, [None, None, "s", None], [EXAMPLE]]),
@@ -143,25 +144,14 @@ def test_a_malformed_entry_is_unreadable(payload: bytes) -> None:
 
 
 def test_an_entry_of_a_newer_format_is_reported() -> None:
-    with pytest.raises(ReleaseTooOld, match=f"format version {FORMAT_VERSIONS[-1] + 1}.*newer release"):
-        decode(msgpack.packb([FORMAT_VERSIONS[-1] + 1, "whatever"]))
-
-
-def test_an_entry_of_an_older_format_is_unreadable() -> None:
-    with pytest.raises(UnreadableEntry, match=f"format version {FORM - 1}"):
-        decode(msgpack.packb([FORM - 1, "whatever"]))
+    with pytest.raises(ReleaseTooOld, match=f"format {FORMAT + 1}.*newer release"):
+        decode(msgpack.packb([FORMAT + 1, "whatever"]))
 
 
 @for_each("facts", [["b", False, True], [None, True, True], [None, False, 1], [None, False, None, 1]])
 def test_a_malformed_pause_is_unreadable(facts: list[object]) -> None:
     with pytest.raises(UnreadableEntry):
         decode(msgpack.packb([FORM, 2, None, None, "a", *facts]))
-
-
-def test_an_entry_is_written_in_the_requested_format() -> None:
-    for change in (Rollback("7"), Relabel("a", None), Update(())):
-        assert msgpack.unpackb(encode(change))[0] == FORM, "the lowest, which all replicas read"
-        assert msgpack.unpackb(encode(change, FORM + 1))[0] == FORM + 1
 
 
 @for_each("stream", [None, StreamPart("s", (1,)), StreamPart("s", (2, 1)), StreamPart("s", (0, 1))])

@@ -102,7 +102,7 @@ def test_a_restored_model_is_the_model(make: Callable[[], OnlineModel]) -> None:
 
 def test_a_state_of_a_newer_version_is_refused_as_such() -> None:
     arrays, header = State.from_bytes(named_model().to_bytes())
-    with pytest.raises(NewerState, match="version 2"):
+    with pytest.raises(NewerState, match="format 2"):
         OnlineModel.from_bytes(State(arrays, {**header, "version": 2}).to_bytes())
 
 

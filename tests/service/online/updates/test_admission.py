@@ -12,7 +12,6 @@ from tests.support.cases import for_each
 from manylabel_core.online.models.linear import sparse_table
 from manylabel_service.errors import InvalidExample, LimitExceeded
 from manylabel_service.hosting.examples import Example, Features, Labels
-from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.dry_run import DryRun
 from manylabel_service.online.state.log_entries import Update
@@ -90,7 +89,7 @@ async def test_an_update_without_new_features_is_refused_near_the_limit(monkeypa
     learnt = Example(Features(names, None, np.ones(100, np.float32)), Labels(("l1",), np.ones(1, np.int8), False))
     fold(model, [LogEntry("1", Update((learnt,)))])
     settings = Settings(max_model_bytes=model.nbytes + 10_000)
-    admission = Admission("m", settings, ClusterVersion())
+    admission = Admission("m", settings)
     with pytest.raises(LimitExceeded, match="bytes"):
         await admission.admit(Update((learnt,)), model, UpdateQueue("m", settings))
 

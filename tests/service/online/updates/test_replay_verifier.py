@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import structlog
-from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import NotReady, ReplayMismatch
 from manylabel_service.models import membership
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.controls import Relabel
-from manylabel_service.online.updates import replay_verifier
 
 Build = Callable[[str], None]
 
@@ -65,7 +63,7 @@ async def test_a_new_build_replays_the_log_and_serves(fleet: Any, old: Registry,
     build("new")
     with structlog.testing.capture_logs() as logs:
         new = await fleet.start()
-    (agreed,) = told(logs, "fold_agrees")
+    (agreed,) = told(logs, "replay_agrees")
     assert (agreed["begin"], agreed["position"]) == ("0", second.position), "as far back as the log goes"
     assert await fleet.agreed() == replica.model.to_bytes()
     assert first.position != second.position
@@ -73,7 +71,7 @@ async def test_a_new_build_replays_the_log_and_serves(fleet: Any, old: Registry,
     with structlog.testing.capture_logs() as logs:
         build("old")
         await fleet.start()
-    assert told(logs, "fold_agrees"), "the other way round, too: there is one of another build"
+    assert told(logs, "replay_agrees"), "the other way round, too: there is one of another build"
 
 
 async def test_a_damaged_snapshot_is_skipped(fleet: Any, old: Registry, build: Build) -> None:
@@ -88,7 +86,7 @@ async def test_a_damaged_snapshot_is_skipped(fleet: Any, old: Registry, build: B
     build("new")
     with structlog.testing.capture_logs() as logs:
         await fleet.start()
-    (agreed,) = told(logs, "fold_agrees")
+    (agreed,) = told(logs, "replay_agrees")
     assert (agreed["begin"], agreed["position"]) == ("0", positions[1])
     assert await fleet.agreed() == replica.model.to_bytes()
 
@@ -97,7 +95,7 @@ async def test_the_same_build_replays_nothing(fleet: Any, old: Registry) -> None
     await (await old.get("m")).take_snapshot()  # type: ignore[attr-defined]
     with structlog.testing.capture_logs() as logs:
         await fleet.start()
-    assert not told(logs, "fold_agrees")
+    assert not told(logs, "replay_agrees")
 
 
 async def test_a_model_that_replays_differently_is_not_served(fleet: Any, old: Registry, build: Build) -> None:
@@ -111,7 +109,7 @@ async def test_a_model_that_replays_differently_is_not_served(fleet: Any, old: R
     assert [line["code"] for line in told(logs, "model_withheld")] == ["replay_mismatch"]
     with pytest.raises(ReplayMismatch, match="another release must serve 1 of the models"):
         new.check_compatible()
-    for use in (new.ask(await new.get("m"), lambda m: m.predict([fleet.example(0).x])), learn(fleet, new, 0, 5)):
+    for use in ((await new.get("m")).predict([fleet.example(0).x]), learn(fleet, new, 0, 5)):
         with pytest.raises(NotReady) as refused:
             await use
         assert refused.value.code == "replay_mismatch"
@@ -123,39 +121,12 @@ async def test_a_model_that_replays_differently_is_not_served(fleet: Any, old: R
     await learn(fleet, old, 30, 40)
 
 
-async def test_a_missing_snapshot_is_requested_from_others(fleet: Any, old: Registry, build: Build) -> None:
+async def test_without_a_snapshot_nothing_is_compared(fleet: Any, old: Registry, build: Build) -> None:
     build("new")
     with structlog.testing.capture_logs() as logs:
         new = await fleet.start()
-    assert told(logs, "fold_agrees")
+    assert not told(logs, "replay_agrees")
     assert (await new.get("m")).serving
-    assert len(await fleet.store(old).snapshots.all((await old.get("m")).record)) == 1
-    assert not new.membership._own.asks
-    await eventually_async(lambda: not old.membership._answered)
-
-
-async def test_a_difference_is_found_without_a_stored_snapshot(fleet: Any, old: Registry, build: Build) -> None:
-    replica: Any = await old.get("m")
-    await differ(replica)
-    build("new")
-    new = await fleet.start()
-    assert (await new.get("m")).incompatible == "replay_mismatch"
-
-
-async def test_it_waits_for_a_snapshot_while_another_server_has_the_model(
-    fleet: Any, old: Registry, build: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(old.membership, "_on_asked", lambda *_: False)
-    monkeypatch.setattr(replay_verifier, "ASKED_SECONDS", 0.3)
-    build("new")
-    new = await fleet.start()
-    with pytest.raises(ReplayMismatch):
-        new.check_compatible()
-    monkeypatch.setattr(replay_verifier, "ASKED_SECONDS", 60.0)
-    old._evict(await old.get("m"))
-    await eventually_async(lambda: not any("m" in one.models for one in new.membership.members))
-    newer = await fleet.start()
-    assert (await newer.get("m")).serving, "nobody has it in memory: there is nothing to agree with"
 
 
 async def test_rollbacks_are_replayed_alike(fleet: Any, old: Registry, build: Build) -> None:
@@ -168,4 +139,4 @@ async def test_rollbacks_are_replayed_alike(fleet: Any, old: Registry, build: Bu
     build("new")
     with structlog.testing.capture_logs() as logs:
         await fleet.start()
-    assert told(logs, "fold_agrees")
+    assert told(logs, "replay_agrees")

@@ -6,12 +6,10 @@ from pathlib import Path
 import structlog
 
 from manylabel_service.errors import StoreDamaged, StoreTooNew, StoreUnusable
+from manylabel_service.release import FORMAT
 
 APPLICATION_ID = 0x4D4C4142
 """Application id of the file ("MLAB"), by which databases of other programs are rejected."""
-
-VERSION = 1
-"""Schema version; stored in the file's user_version."""
 
 log = structlog.get_logger()
 
@@ -49,7 +47,7 @@ _SCHEMA = (
     "CREATE INDEX documents_by_revision ON documents (kind, revision)",
     "CREATE TABLE blobs (key TEXT PRIMARY KEY, head BLOB NOT NULL) WITHOUT ROWID",
     f"PRAGMA application_id = {APPLICATION_ID}",
-    f"PRAGMA user_version = {VERSION}",
+    f"PRAGMA user_version = {FORMAT}",
 )
 
 
@@ -61,7 +59,7 @@ def connect(path: Path, busy_timeout_seconds: float) -> sqlite3.Connection:
     Raises
     ------
     StoreTooNew, StoreDamaged
-        If the file has a later version, or is not a database of this program; it is not changed.
+        If the file has a later format number, or is not a database of this program; it is not changed.
     """
     connection = sqlite3.connect(
         path,
@@ -110,8 +108,13 @@ def is_new(connection: sqlite3.Connection) -> bool:
     return _pragma(connection, "schema_version") == 0
 
 
+def format_number(connection: sqlite3.Connection) -> int:
+    """Return the format number of the store."""
+    return _pragma(connection, "user_version")
+
+
 def create_tables(connection: sqlite3.Connection) -> None:
-    """Create the tables of this version in a new file, in one transaction."""
+    """Create the tables in a new file, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     for statement in _SCHEMA:
         connection.execute(statement)
@@ -123,11 +126,11 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         return
     if _pragma(connection, "application_id") != APPLICATION_ID:
         raise StoreDamaged(path, "it is a database of another program")
-    if (found := _pragma(connection, "user_version")) > VERSION:
-        raise StoreTooNew(path, found, VERSION)
+    if (found := format_number(connection)) > FORMAT:
+        raise StoreTooNew(str(path), found=found, known=FORMAT)
     found_tables = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
     if not {statement for statement in _SCHEMA if statement.startswith("CREATE")} <= found_tables:
-        raise StoreDamaged(path, "its tables differ from those of this version")
+        raise StoreDamaged(path, "its tables differ from those of this release")
 
 
 def _set_up(connection: sqlite3.Connection, path: Path) -> None:

@@ -19,17 +19,16 @@ export function replicas(signal) {
       { key: 'role', title: 'Role', format: (role, row) => [role, row.this ? h('small', { class: 'quiet' }, ' answers now') : null] },
       { key: 'state', title: 'State', format: (state) => h('span', { class: state === 'ready' ? 'tag good' : 'tag warn' }, state) },
       { key: 'release', title: 'Release', format: (release, { build }) => h('span', { title: `build ${build}` }, release) },
-      { key: 'reads', title: 'Format, replay versions' },
+      { key: 'supports', title: 'Supported format', numeric: true },
       { key: 'started_at', title: 'Started', format: (time) => h('span', { title: clock(time) }, ago(time)) },
       { key: 'models', title: 'Models', numeric: true },
     ], [], { key: 'id' });
     let names = null;
     const look = async () => {
       const found = await call('GET', 'v1/replicas', { signal });
-      replace(versions, `In use: format ${found.format} of log and snapshots, replay version ${found.replay_version} for new models.`);
+      replace(versions, `The store has format ${found.format}.`);
       table.update(found.replicas.map((each) => ({
         ...each, state: stateOf(each), models: Object.keys(each.models).length,
-        reads: `${range(each.formats)}, ${range(each.replay_versions)}`,
       })));
       const servers = found.replicas.filter(({ role }) => role === 'server');
       if (servers.map(({ id }) => id).join() !== names) {
@@ -51,10 +50,6 @@ function stateOf({ ready, withheld }) {
   const names = Object.entries(withheld);
   if (names.length > 0) return `withholds ${names.map(([name, code]) => `${name} (${code})`).join(', ')}`;
   return ready ? 'ready' : 'not ready';
-}
-
-function range({ first, last }) {
-  return first === last ? String(first) : `${first} to ${last}`;
 }
 
 function rows(servers) {

@@ -1,4 +1,4 @@
-"""Generator of docs/command.md from the command: `python -m manylabel_clients.command.reference FILE`."""
+"""Generator of docs/command.md from the command: `python -m docs._site.command_reference FILE`."""
 
 import inspect
 import re
@@ -21,7 +21,7 @@ this machine need an extra, and name it if it is missing:
 
 | extra | needed by |
 |---|---|
-| `manylabel[server]` | `serve`, `worker`, `backup`, `restore`, `keys init` |
+| `manylabel[server]` | `serve`, `worker`, `backup`, `restore`, `upgrade-store`, `keys init` |
 | `manylabel[core]` | `train`, files of CSV; with `manylabel[onnx]`, `export-model` |
 | `manylabel[river]` | `feed`, `evaluate FILE`; with `manylabel[server]`, `demo` |
 | `manylabel[plots]`, `manylabel[mcp]` | `models plot`, `mcp` |
@@ -65,6 +65,7 @@ MORE = {
     "worker": "[its settings](settings.md), [training](operations.md#training)",
     "backup": "[backup and restore](backup.md)",
     "restore": "[backup and restore](backup.md)",
+    "upgrade-store": "[upgrades](upgrades.md)",
     "mcp": "[tools for agents](mcp.md)",
     "label": "[what to label next](http.md#get-v1modelsmpredictions)",
     "export-model": "[the files](export.md)",
