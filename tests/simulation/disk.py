@@ -14,6 +14,7 @@ from manylabel_service.errors import (
     PredictionsFull,
     RevisionConflict,
 )
+from manylabel_service.release import FORMAT
 from manylabel_service.storage import Document, Entry, ModelMeta
 from manylabel_service.storage.blob_pieces import BlobManifest
 from manylabel_service.storage.models import Succession
@@ -75,6 +76,7 @@ class Disk:
     def __init__(self, now_ms: Callable[[], int], rng: random.Random) -> None:
         self.now_ms = now_ms
         self._rng = rng
+        self.format = FORMAT
         self.models: dict[str, ModelMeta] = {}
         self.staged: set[int] = set()
         self.logs: dict[int, Log] = {}

@@ -259,12 +259,23 @@ class SimulatedStore:
         self.models = _Models(self, self._background)
 
     async def open(self) -> None:
-        await self.network.call(lambda: None)
+        await self._format()
         self.gate.open()
 
     async def close(self) -> None:
         await self.gate.close()
         await self._background.done()
+
+    @gated
+    async def format(self) -> int:
+        return await self._format()
+
+    async def _format(self) -> int:
+        return self.gate.supported("the simulated store", await self.network.call(lambda: self.disk.format))
+
+    @gated
+    async def raise_format(self, number: int) -> None:
+        await self.network.call(lambda: setattr(self.disk, "format", number))
 
     @gated
     async def erased(self) -> None:
