@@ -2,7 +2,7 @@
 #   make demo       start a server on 127.0.0.1:8000 and stream a dataset through it
 #   make test       the quick lane of the tests, for each commit: what runs in one process, and a few servers
 #   make test-all   the other lane: processes that are killed, fleets, oracles, browser; with `make test`, all tests
-#   make check      linter, format, types, import contracts
+#   make check      linter, format, types, import contracts, docstrings
 PYTHON ?= python3
 BIN := .venv/bin
 # Of the tests, which wait for others a good part of their time: two for each of two cores, so each has one thread for products

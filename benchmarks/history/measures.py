@@ -27,8 +27,7 @@ from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.successor.rewriter import Selection
-from manylabel_service.online.updates.past_states import PastStates
-from manylabel_service.online.updates.replay import LogReplayer
+from manylabel_service.online.updates.files import ModelFiles
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, position_key
 from manylabel_service.storage.opening import open_store
@@ -134,8 +133,8 @@ async def closed(registry: Registry, store: Any, replica: Replica) -> None:
 async def replayed(replica: Replica, store: Any) -> float:
     """Return the examples per second of processor time of a replay from the beginning of the log."""
     model, through = OnlineModel(replica.spec), replica.position
-    reader, past = HistoryReader(replica.record, store), PastStates(replica.record, store)
-    replayer = LogReplayer(replica.record, replica.spec, store, replica.snapshot_reader, reader.read, past.target)
+    reader, past = HistoryReader(replica.record, store), ModelFiles(replica.record, store)
+    replayer = past.replayer(reader)
     started = time.process_time()
     while position_key(model.position) < position_key(through):
         await replayer.read_on(model, through)

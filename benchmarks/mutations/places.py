@@ -126,8 +126,8 @@ PLACES = (
     ),
     Place(
         f"{SERVICE}/storage/snapshots.py",
-        "found is None or found[1].pinned or found[1].kept",
-        "found is None or found[1].kept",
+        "table.having(id, after) if after.reasons else table.without(id)",
+        "table.without(id)",
         STORAGE,
     ),
     Place(
@@ -181,8 +181,8 @@ PLACES = (
     ),
     Place(
         f"{SERVICE}/online/history/archiver.py",
-        "if not self._is_due(entries, found):\n                return min(found.through, through, key=position_key)",
-        "if not self._is_due(entries, found):\n                return through",
+        "self._is_due(entries, found):\n                return min(found.through, through, key=position_key)",
+        "self._is_due(entries, found):\n                return through",
         "tests/service/online/history",
     ),
     Place(
@@ -243,8 +243,8 @@ PLACES = (
     ),
     Place(
         f"{SERVICE}/datasets/upload_slots.py",
-        "one.give_way and one.moved_at <= before and one is not besides",
-        "one.give_way and one.moved_at <= before",
+        "one.release and one.moved_at <= before and one is not besides",
+        "one.release and one.moved_at <= before",
         "tests/service/datasets/test_upload_slots.py",
     ),
 )

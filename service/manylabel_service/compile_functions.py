@@ -21,7 +21,7 @@ def main() -> None:
     args = parser.parse_args()
     processes.die_with_parent()
     processes.name(NAME)
-    processes.give_way(args.niceness)
+    processes.lower_priority(args.niceness)
     n_cores = kernels.n_cores()
     for tiers, n_processes in ((args.tiers[:1], n_cores), (args.tiers[1:], max(1, n_cores - 1))):
         if tiers:

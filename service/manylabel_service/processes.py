@@ -27,7 +27,7 @@ def name(text: str) -> None:
         ctypes.CDLL(None).prctl(PR_SET_NAME, text.encode(), 0, 0, 0)
 
 
-def give_way(niceness: int, oom_score: int = 0) -> None:
+def lower_priority(niceness: int, oom_score: int = 0) -> None:
     """Lower the CPU priority of this process, and make it the first to be killed when memory runs out."""
     with suppress(OSError):
         os.nice(niceness)

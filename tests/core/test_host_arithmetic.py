@@ -200,7 +200,7 @@ FUSED = {
 }
 """Processors that have fused instructions, and how these are written."""
 
-LARGEST = ("learn_stack", "calibrate_rows", "kernel_column", "find_partner", "to_random_features", "watch")
+LARGEST = ("learn_stack", "calibrate_rows", "kernel_column", "watch")
 """Functions that have nearly all others inside."""
 
 

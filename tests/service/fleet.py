@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import io
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,23 +46,8 @@ def each_step(*steps: str, on_both: tuple[str, ...]) -> pytest.MarkDecorator:
 async def snapshot_bytes(replica: Replica, position: str) -> bytes:
     """A snapshot as it is stored."""
     file = io.BytesIO()
-    await replica.snapshot_reader.copy(position, file)
+    await replica.files.snapshots.copy(position, file)
     return file.getvalue()
-
-
-@contextlib.contextmanager
-def hanging_after(owner: Any, name: str) -> Iterator[asyncio.Event]:
-    """Let calls of a coroutine method hang once they have had their effect; the event is set by the first."""
-    done, call = asyncio.Event(), getattr(owner, name)
-
-    async def hanging(*args: Any, **kwargs: Any) -> None:
-        await call(*args, **kwargs)
-        done.set()
-        await _never()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owner, name, hanging)
-        yield done
 
 
 async def _never(*args: Any) -> None:

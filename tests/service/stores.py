@@ -7,16 +7,13 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.simulation.store import SimulatedStore, new_disk
 from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import StorageUnavailable
 from manylabel_service.storage import START, Address, Durability, Entry, ModelMeta, SQLiteStore, Store
 from manylabel_service.storage.redis import RedisStore
 
@@ -72,42 +69,6 @@ STORES: dict[str, Callable[[pytest.FixtureRequest, Path], StoreUnderTest]] = {
     "simulated": simulated,
 }
 """By name, from the test that asks and an empty directory."""
-
-
-class FailingStore:
-    """A store that is gone after some calls: before the next call, or after its effect.
-
-    Parameters
-    ----------
-    calls : number of calls that succeed.
-    done : whether the next call has its effect.
-    method : "part.name" of the method that is counted; all methods are counted by default.
-    """
-
-    def __init__(self, store: Any, calls: int, *, done: bool, method: str = "") -> None:
-        self._store, self._left, self._done, self._method = store, calls, done, method
-
-    def __getattr__(self, part: str) -> Any:
-        return _FailingPart(self, part, getattr(self._store, part))
-
-    def method(self, name: str, method: Any) -> Any:
-        return partial(self._call, method) if self._method in ("", name) else method
-
-    async def _call(self, method: Any, *args: Any, **kwargs: Any) -> Any:
-        self._left -= 1
-        if self._left >= 0:
-            return await method(*args, **kwargs)
-        if self._left == -1 and self._done:
-            await method(*args, **kwargs)
-        raise StorageUnavailable("for the test", heals=True)
-
-
-class _FailingPart:
-    def __init__(self, store: FailingStore, name: str, part: Any) -> None:
-        self._store, self._name, self._part = store, name, part
-
-    def __getattr__(self, name: str) -> Any:
-        return self._store.method(f"{self._name}.{name}", getattr(self._part, name))
 
 
 async def read_all(store: Store, record: ModelMeta, after: str = START, limit: int = 1_000) -> list[Entry]:

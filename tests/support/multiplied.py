@@ -110,7 +110,7 @@ PARAMETERS: dict[str, dict[str, str]] = {
     "PUT /v1/models/{name}/groups": {"name": NOTHING, "groups": LABELS, "parents": LABELS},
     "PUT /v1/models/{name}/promise": NAME,
     "GET /v1/models/{name}/snapshots": NAME,
-    "POST /v1/models/{name}/snapshots": NAME,
+    "POST /v1/models/{name}/snapshots": LABELS_OF_NAME,
     "GET /v1/models/{name}/snapshots/{position}": {"name": NOTHING, "position": NOTHING},
     "POST /v1/models/{name}/rollback": NAME,
     "GET /v1/models/{name}/log": {"name": NOTHING, "from": NOTHING, "to": NOTHING, "limit": EXAMPLES},
@@ -471,9 +471,7 @@ def loads(position_of: Callable[[str], str]) -> Iterator[Load]:
     yield load(create, "follow", "of three large entries", "", follow, ends="new")
 
     for call in ("", "/history", "/reliability"):
-        query = "?" + "&".join(f"label={label(i)}" for i in range(16)) if call == "/history" else ""
-        names_of = "name label" if query else "name"
-        yield load("GET /v1/models/{name}/metrics" + call, names_of, "large", "large", None, query)
+        yield load("GET /v1/models/{name}/metrics" + call, "name", "large", "large")
     for model in ("chain", "groups"):
         for change in ("pause", "resume"):
             yield load(f"POST /v1/models/{{name}}/labels/{change}", "name", model, model, {"label": ordinary[5]})
@@ -484,7 +482,7 @@ def loads(position_of: Callable[[str], str]) -> Iterator[Load]:
     yield load(groups, "parents", "chain", "plain", {"parents": _chain(ordinary)})
     yield load(groups, "parents", "star", "plain", {"parents": dict.fromkeys(ordinary[1:], ordinary[0])})
     yield load(groups, "groups", "990 groups", "plain", {"groups": _groups(ordinary)})
-    yield load("POST /v1/models/{name}/snapshots", "name", "large", "large", {}, copied_bytes=2**27)
+    yield load("POST /v1/models/{name}/snapshots", "name", "large", "large", copied_bytes=2**27)
     yield load("GET /v1/models/{name}/log", "limit", "large entries", "logged", None, "?limit=10000")
     position = position_of("logged")
     yield load(

@@ -15,7 +15,6 @@ drift       "adwin": detect drift per label and over all labels; `on_drift`: rea
 
 import manylabel_core as core
 from manylabel_clients.river.online_classifier import OnlineClassifier, of_core
-from manylabel_core.online.learner import OnlineLearner
 
 
 class FALT(OnlineClassifier):
@@ -39,9 +38,7 @@ class FALT(OnlineClassifier):
     {'Class2': 0.51, 'Class12': 0.86, 'Class13': 0.86}
     """
 
-    @of_core(core.FALT)
-    def __init__(self, learner: OnlineLearner) -> None:
-        super().__init__(learner)
+    __init__ = of_core(core.FALT)
 
 
 class SALT(OnlineClassifier):
@@ -57,9 +54,7 @@ class SALT(OnlineClassifier):
     MicroAverage(F1): 62.50%
     """
 
-    @of_core(core.SALT)
-    def __init__(self, learner: OnlineLearner) -> None:
-        super().__init__(learner)
+    __init__ = of_core(core.SALT)
 
 
 class KernelFALT(OnlineClassifier):
@@ -76,9 +71,7 @@ class KernelFALT(OnlineClassifier):
     MicroAverage(F1): 64.03%
     """
 
-    @of_core(core.KernelFALT)
-    def __init__(self, learner: OnlineLearner) -> None:
-        super().__init__(learner)
+    __init__ = of_core(core.KernelFALT)
 
 
 class KernelSALT(OnlineClassifier):
@@ -94,9 +87,7 @@ class KernelSALT(OnlineClassifier):
     MicroAverage(F1): 63.94%
     """
 
-    @of_core(core.KernelSALT)
-    def __init__(self, learner: OnlineLearner) -> None:
-        super().__init__(learner)
+    __init__ = of_core(core.KernelSALT)
 
 
 class PassiveAggressive(OnlineClassifier):
@@ -112,9 +103,7 @@ class PassiveAggressive(OnlineClassifier):
     MicroAverage(F1): 56.74%
     """
 
-    @of_core(core.PassiveAggressive)
-    def __init__(self, learner: OnlineLearner) -> None:
-        super().__init__(learner)
+    __init__ = of_core(core.PassiveAggressive)
 
 
 class KernelPassiveAggressive(OnlineClassifier):
@@ -130,6 +119,4 @@ class KernelPassiveAggressive(OnlineClassifier):
     MicroAverage(F1): 60.03%
     """
 
-    @of_core(core.KernelPassiveAggressive)
-    def __init__(self, learner: OnlineLearner) -> None:
-        super().__init__(learner)
+    __init__ = of_core(core.KernelPassiveAggressive)

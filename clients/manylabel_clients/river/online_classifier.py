@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Hashable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,10 @@ from manylabel_core.records import RecordEncoder, TextSettings
 from manylabel_core.rows import MAX_COLUMNS, as_weights
 
 P = ParamSpec("P")
-EstimatorT = TypeVar("EstimatorT", bound="OnlineClassifier")
 
 
-def of_core(
-    learner: Callable[P, OnlineLearner],
-) -> Callable[[Callable[[EstimatorT, OnlineLearner], None]], Callable[Concatenate[EstimatorT, P], None]]:
-    """Convert a constructor from a learner to a constructor from the learner's parameters.
+def of_core(learner: Callable[P, OnlineLearner]) -> Callable[Concatenate[Any, P], None]:
+    """Return the constructor of a classifier with the parameters of a learner.
 
     They keep their names, order, types and defaults, and become attributes, as river expects. So does `text`, a
     parameter of the classifier only.
@@ -34,23 +31,18 @@ def of_core(
     signature = inspect.signature(learner)
     signature = signature.replace(parameters=[*signature.parameters.values(), text])
 
-    def decorated(
-        constructor: Callable[[EstimatorT, OnlineLearner], None],
-    ) -> Callable[Concatenate[EstimatorT, P], None]:
-        @wraps(constructor)
-        def construct(self: EstimatorT, /, *args: P.args, **kwargs: P.kwargs) -> None:
-            given = signature.bind(*args, **kwargs)
-            given.apply_defaults()
-            self.__dict__.update(given.arguments)
-            kwargs.pop("text", None)
-            constructor(self, learner(*args, **kwargs))
+    @wraps(OnlineClassifier.__init__)
+    def construct(self: OnlineClassifier, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        self.__dict__.update(given.arguments)
+        kwargs.pop("text", None)
+        OnlineClassifier.__init__(self, learner(*args, **kwargs))
 
-        own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        own_signature = signature.replace(parameters=[own, *signature.parameters.values()])
-        construct.__signature__ = own_signature  # type: ignore[attr-defined]  # what `inspect`, and so river, reads
-        return construct
-
-    return decorated
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    own_signature = signature.replace(parameters=[own, *signature.parameters.values()])
+    construct.__signature__ = own_signature  # type: ignore[attr-defined]  # what `inspect`, and so river, reads
+    return construct
 
 
 class OnlineClassifier(base.MultiLabelClassifier):

@@ -120,33 +120,13 @@ def first_unfit(width, indptr, indices, n_labels, n_known):  # type: ignore[no-u
 
 
 @compiled
-def advance(  # type: ignore[no-untyped-def]
-    scores,
-    indptr,
-    indices,
-    signs,
-    complete,
-    n_labels,
-    weights,
-    n_known,
-    probabilities,
-    first,
-    last,
-    window,
-    counts,
-    totals,
-    sums,
-    ring,
-    codes,
-    seen,
-    bins,
-    groups,
-    label_bins,
-):
+def advance(scores, targets, n_known, probabilities, first, last, window, own):  # type: ignore[no-untyped-def]
     """Count the examples from `first` to before `last`; return the first that does not fit the rings, or `last`.
 
-    There are probabilities of each, or of none.
+    There are probabilities of each, or of none. `own` has the arrays of `Prequential`.
     """
+    counts, totals, sums, ring, codes, seen, bins, groups, label_bins = own
+    indptr, indices, signs, complete, n_labels, weights = targets
     width = scores.shape[1] - 1
     truth = np.empty(width, np.bool_)
     labels = np.empty(width, np.int32)

@@ -305,9 +305,10 @@ class Prequential:
         first: int,
         last: int,
     ) -> int:
-        counts = self._counts, self._totals, self._sums, self._ring, tuple(self._codes), self._seen
-        own = *counts, self._bins, self._groups, self._label_bins
-        return int(_prequential.advance(scores, *targets, n_known, probabilities, first, last, self._window, *own))
+        own = self._counts, self._totals, self._sums, self._ring, tuple(self._codes), self._seen
+        own_bins = self._bins, self._groups, self._label_bins
+        where = first, last, self._window
+        return int(_prequential.advance(scores, targets, n_known, probabilities, *where, (*own, *own_bins)))
 
     def _take_point(self) -> None:
         """Record the metrics in the history if a point is due."""
@@ -438,7 +439,7 @@ class Prequential:
             self._counts, self._seen = counts, _moved(self._seen, counts.shape[2])
 
     def _start_bins(self) -> None:
-        """Make room for the bins of labels, if there is none."""
+        """Allocate the bins of labels, unless they exist."""
         if not len(self._label_bins):
             often = np.flatnonzero(relevant_of(self._counts[:, _prequential.ALL]) >= _prequential.LEAST_RELEVANT)
             self._seen[often, _prequential.ROW] = np.arange(1, 1 + len(often))

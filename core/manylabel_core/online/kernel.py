@@ -35,9 +35,6 @@ class KernelLearner(MarginLearner):
     strategies: ClassVar[tuple[str, ...]] = ("project", "nystroem")
     """Names of the budget strategies, best first by benchmark."""
 
-    _expands = True
-    """Whether a model without a budget exists."""
-
     kernel: str = parameter(
         "rbf",
         Choice(("rbf", "linear", "poly")),
@@ -78,8 +75,8 @@ class KernelLearner(MarginLearner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.budget is None and (self.strategy is not None or not self._expands):
-            raise ValueError(f"budget must be set with strategy={self._resolved_strategy()!r}")
+        if self.budget is None and self.strategy is not None:
+            raise ValueError(f"budget must be set with strategy={self.strategy!r}")
 
     def _resolved_strategy(self) -> str:
         """Return the requested strategy, or the best one."""

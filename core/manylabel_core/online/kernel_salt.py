@@ -55,7 +55,6 @@ class KernelSALT(KernelLearner, ThresholdingLearner):
     steps = SALT_STEPS
     strategies = ("nystroem",)
     _deltas = SALT_DELTAS
-    _expands = False
     _shrinks = True
 
     eta: float | None = step_size(steps)

@@ -65,7 +65,7 @@ async def _init(given: argparse.Namespace, settings: Settings) -> None:
         await key_store.add(key)
     finally:
         await store.close()
-    _tell(key, text, given.file)
+    _print_key(key, text, given.file)
 
 
 def _write(text: str, file: Path | None) -> None:
@@ -77,7 +77,7 @@ def _write(text: str, file: Path | None) -> None:
         opened.write(f"{text}\n")
 
 
-def _tell(key: Key, text: str, file: Path | None) -> None:
+def _print_key(key: Key, text: str, file: Path | None) -> None:
     place = "" if file is None else f", in {file}"
     sys.stderr.write(f"created the key {key.id} ({key.name}){place}; it will not be shown again: store it now\n")
     if file is None:

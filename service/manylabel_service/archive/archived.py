@@ -93,7 +93,7 @@ def chain_of(replaced: Replacements, store: str, model: ArchivedModel) -> list[t
 class ArchivedLog:
     """Log and states of a model in an archive, with the interface of a store.
 
-    It has the parts of a `Store` that `PastStates` and `HistoryReader` use: a log trimmed up to the beginning of the
+    It has the parts of a `Store` that `ModelFiles` uses: a log trimmed up to the beginning of the
     timeline, and a snapshot for each state.
 
     Attributes

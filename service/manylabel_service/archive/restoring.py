@@ -49,7 +49,6 @@ from manylabel_service.online.history.catalogue import KIND as HISTORY
 from manylabel_service.online.history.catalogue import Catalogue, CatalogueStore, Segment
 from manylabel_service.online.history.lineage import KIND as LINEAGES
 from manylabel_service.online.history.lineage import Lineage, LineageStore, Receipt, read_lineage
-from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.size_limits import check_arrays, check_size
 from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.spec.follow import as_of, follow_of, moved
@@ -57,7 +56,7 @@ from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.successor.rewriter import Rewriter, Selection
-from manylabel_service.online.updates.past_states import PastStates
+from manylabel_service.online.updates.files import ModelFiles
 from manylabel_service.settings import Settings
 from manylabel_service.storage import (
     POSITION,
@@ -348,7 +347,8 @@ class _Restoring:
     async def _forget(self, record: ModelMeta, without: Without, lineage: Lineage) -> None:
         """Replace a restored model by one that has never seen some examples, and store the receipt."""
         store, settings = self._store, self._settings
-        reader = HistoryReader(record, store)
+        files = ModelFiles(record, store)
+        reader = files.history()
         selection = Selection(without.refs, frozenset([await reader.find(position) for position in without.positions]))
         room = SnapshotQuota(store, settings.max_snapshot_bytes)
         rewriter = Rewriter(record, store, room, selection, settings.prediction_ttl_seconds)
@@ -366,7 +366,8 @@ class _Restoring:
             except BaseException:
                 await store.models.discard(successor)
                 raise
-            await CatalogueStore(record, store).delete_all()
+            await files.catalogue.delete_all()
+            await store.snapshots.forget(record.incarnation)
             if not settings.history_bytes:
                 await CatalogueStore(successor, store).delete_all()
             await store.erased()
@@ -399,7 +400,7 @@ class _Restoring:
         ----------
         is_of_then : whether the timeline is the one that the catalogue names.
         """
-        reader = HistoryReader(archived.record, archived.as_store)
+        reader = ModelFiles(archived.record, archived.as_store).history()
         try:
             position = archived.through if until is None else await reader.find(until)
         except BeforeHistory:
@@ -416,8 +417,8 @@ class _Restoring:
         """Return the state at a position, validated like an upload; None if nothing was learnt."""
         if position == START:
             return None
-        past = PastStates(archived.record, archived.as_store)
-        model, settings = await past.at(position), self._settings
+        past = ModelFiles(archived.record, archived.as_store)
+        model, settings = await past.state_at(position), self._settings
         data = await asyncio.to_thread(model.to_buffer)
         checked = await asyncio.to_thread(OnlineModel.from_bytes, data, lambda arrays: check_arrays(arrays, settings))
         if checked.spec.name != archived.record.name:
@@ -466,7 +467,7 @@ class _Restoring:
                 assert data is not None
                 await self._store.snapshots.put(record, place, data, foreign=True, reasons=("history",))
         catalogue = Catalogue(begin=archived.begin, segments=tuple(segments), moved_to=at if at != position else None)
-        await history.put(await history.read(), catalogue)
+        await history.change(lambda _: catalogue)
 
 
 async def _put_segment(history: CatalogueStore, after: str, entries: Sequence[Entry]) -> Segment:

@@ -53,6 +53,7 @@ from manylabel_service.online.history.lineage import Lineage, LineageStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.follow import follow_of
+from manylabel_service.online.updates.files import ModelFiles
 from manylabel_service.settings import Settings
 from manylabel_service.storage import SEED, START, Entry, ModelMeta, Store, position_key
 from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, ObjectMissing, Place
@@ -301,7 +302,7 @@ class Shipper:
         if (follow := follow_of(record.spec)) is not None:  # the log of a follower is empty
             begin = SEED if follow.has_seed else START
         else:
-            begin = max(await HistoryReader(record, self._store).begin(), floor, key=position_key)
+            begin = max(await ModelFiles(record, self._store).history().begin(), floor, key=position_key)
         if begin != START:
             begin = await self._ship_first_state(record, prefix, begin)
         return await self._continued(record, timeline, begin)
@@ -329,7 +330,7 @@ class Shipper:
     async def _compare(self, record: ModelMeta, after: str, archived: Sequence[Entry]) -> None:
         """Raise LogLost if the log of the store lacks the last of these entries."""
         last = archived[-1]
-        reader = HistoryReader(record, self._store)
+        reader = ModelFiles(record, self._store).history()
         try:
             following = await reader.read(archived[-2].position if len(archived) > 1 else after, 1)
         except LogTrimmed:
@@ -342,7 +343,7 @@ class Shipper:
         counts = await self._store.logs.entries_after({record: cursor.through}, 1)
         if not counts.get(record):
             return
-        reader = HistoryReader(record, self._store)
+        reader = ModelFiles(record, self._store).history()
         while entries := await _next(reader, cursor.through):
             part = await self._put_part(cursor, cursor.through, entries)
             size_bytes = sum(len(entry.payload) for entry in entries)
@@ -404,7 +405,7 @@ class Shipper:
         """Ship the newest snapshot if the log since the last state is long."""
         if cursor.entries < STATE_ENTRIES and cursor.size_bytes < STATE_BYTES:
             return
-        snapshots = SnapshotReader(record, self._store)
+        snapshots = ModelFiles(record, self._store).snapshots
         through = position_key(cursor.through)
         reached = [each for each in await snapshots.list() if position_key(each.position) <= through]
         if not reached or cursor.size_bytes < reached[0].size_bytes:  # the states take no more bytes than the log

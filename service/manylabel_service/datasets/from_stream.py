@@ -23,12 +23,11 @@ from manylabel_service.errors import (
     ModelIsTrained,
     ModelNotFound,
 )
-from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.trained import is_trained, read_spec
 from manylabel_service.online.state.controls import Rollback
 from manylabel_service.online.state.log_entries import decode
-from manylabel_service.online.updates.past_states import PastStates
+from manylabel_service.online.updates.files import ModelFiles
 from manylabel_service.online.updates.replay import TargetLost
 from manylabel_service.settings import Settings
 from manylabel_service.storage import SEED, START, Entry, ModelMeta, Store, open_in_thread, position_key
@@ -137,7 +136,7 @@ async def _beginnings(store: Store, settings: Settings, record: ModelMeta, last:
 
     The part of the log that is read is bounded by the size of the largest dataset.
     """
-    reader = HistoryReader(record, store)
+    reader = ModelFiles(record, store).history()
     begin = await reader.begin()
     found = {
         s.position: _Begin(s.position, *s.extent)
@@ -191,7 +190,7 @@ async def _gather(store: Store, record: ModelMeta, base: str, file: IO[bytes]) -
     written: set[str] = set()
     if base != START:
         await _put_state(store, record, base, file, BASE)
-    reader, position = HistoryReader(record, store), base
+    reader, position = ModelFiles(record, store).history(), base
     while entries := await reader.read(position):
         for target in await asyncio.to_thread(_targets, entries):
             if target not in written:
@@ -207,7 +206,7 @@ async def _put_state(store: Store, record: ModelMeta, at: str, file: IO[bytes], 
         due, stored = snapshot.size_bytes, store.snapshots.read(record, at)
     else:
         try:
-            model = await PastStates(record, store).target(at)
+            model = await ModelFiles(record, store).target(at)
         except TargetLost as error:
             raise DamagedState(str(error)) from error
         await asyncio.to_thread(write_frame, file, kind, at, await asyncio.to_thread(model.to_buffer))

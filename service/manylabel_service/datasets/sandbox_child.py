@@ -23,9 +23,9 @@ Handler = Callable[[dict[str, Any], list[IO[bytes]]], dict[str, Any]]
 def serve_request(handle: Handler, fds: Sequence[int]) -> int:
     """Handle the request on standard input, write the report to standard output, and return the exit status."""
     processes.name("manylabel-read")
-    with os.fdopen(0, "rb", closefd=False) as told:
-        request = json.loads(told.read())
-    processes.give_way(NICENESS)
+    with os.fdopen(0, "rb", closefd=False) as stdin:
+        request = json.loads(stdin.read())
+    processes.lower_priority(NICENESS)
     if used := _address_space_bytes():
         processes.limit(resource.RLIMIT_AS, used + request["memory"])
     processes.limit(resource.RLIMIT_CPU, CPU_SECONDS)

@@ -21,14 +21,14 @@ class Upload:
     ----------
     n_bytes : bytes on the disk.
     moved_at : time in seconds of its last progress.
-    give_way : callback when others need its capacity; None once it is complete.
+    release : callback when others need its capacity; None once it is complete.
     gave_way : whether the callback was called.
     """
 
     def __init__(self, now: float) -> None:
         self.n_bytes = 0
         self.moved_at = now
-        self.give_way: Callable[[], None] | None = None
+        self.release: Callable[[], None] | None = None
         self.gave_way = False
 
 
@@ -70,12 +70,12 @@ class UploadSlots:
     def _make_room(self, besides: Upload | None = None) -> bool:
         """End the upload that has been idle the longest; return whether there was one."""
         before = self._clock() - STILL_SECONDS
-        still = [one for one in self._uploads if one.give_way and one.moved_at <= before and one is not besides]
+        still = [one for one in self._uploads if one.release and one.moved_at <= before and one is not besides]
         if not still:
             return False
         longest = min(still, key=lambda one: one.moved_at)
-        assert longest.give_way is not None
+        assert longest.release is not None
         self._uploads.discard(longest)
         longest.gave_way = True
-        longest.give_way()
+        longest.release()
         return True

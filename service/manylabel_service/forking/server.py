@@ -95,12 +95,12 @@ def _fork(request: dict[str, Any], fds: list[int], reports: dict[int, int]) -> N
     try:
         pid = os.fork()
     except OSError as error:
-        _tell(report, {"error": str(error)})
+        _send(report, {"error": str(error)})
         os.close(report)
     else:
         if not pid:
             _run(request, fds, parent)
-        _tell(report, {"pid": pid})
+        _send(report, {"pid": pid})
         reports[pid] = report
     for fd in fds:
         if fd != report:
@@ -114,11 +114,11 @@ def _reap(reports: dict[int, int]) -> None:
         if not pid:
             return
         report = reports.pop(pid)
-        _tell(report, {"status": os.waitstatus_to_exitcode(status)})
+        _send(report, {"status": os.waitstatus_to_exitcode(status)})
         os.close(report)
 
 
-def _tell(report: int, facts: dict[str, Any]) -> None:
+def _send(report: int, facts: dict[str, Any]) -> None:
     with suppress(OSError):  # the task may have been cancelled
         os.write(report, json.dumps(facts).encode() + b"\n")
 

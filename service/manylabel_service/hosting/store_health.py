@@ -20,7 +20,7 @@ class StoreHealth:
         silence = time.monotonic() - self._heard_at
         return silence if self._lost or silence > SILENCE_SECONDS else None
 
-    def heard(self) -> bool:
+    def responded(self) -> bool:
         """Note a response of the store; return whether it was unavailable, so that changes may be missing."""
         was_lost = self.stale_seconds is not None
         self._heard_at, self._lost = time.monotonic(), False

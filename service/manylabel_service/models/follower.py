@@ -110,7 +110,7 @@ class Follower:
             if log.incarnation not in leading and not replica.log_ended:
                 positions[log] = max(positions.get(log, START), replica.log_position, key=position_key)
         changed = set(await self._store.logs.changed(positions, WAIT_SECONDS))
-        if self._store_health.heard():
+        if self._store_health.responded():
             self._poll_everywhere()
             return
         for replica in replicas:

@@ -119,7 +119,7 @@ class Registry:
             await self.membership.join()
         await self.successions.look()
         records = await self._store.models.all() if self._settings.preload else []
-        self._store_health.heard()
+        self._store_health.responded()
         if not self._tasks:
             following = self._follower.run(), self._follower.poll_versions(), self._follower.poll_followers()
             upkeep = self._eviction.run(), self._restarts.run()

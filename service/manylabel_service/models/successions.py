@@ -200,6 +200,7 @@ class Successions:
         for old in (ModelMeta(each.name, each.incarnation, b"") for each in successions):
             self._on_replaced(old)
             await CatalogueStore(old, self.store).delete_all()
+            await self.store.snapshots.forget(old.incarnation)  # the store may have failed to do so, or have died
         if isinstance(change, Receipt):
             await self.store.erased()
         await self.finish(name, change)

@@ -51,8 +51,8 @@ from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.state.tiers import tiers_of_examples
 from manylabel_service.online.updates.admission import Admission
 from manylabel_service.online.updates.applier import Applier
+from manylabel_service.online.updates.files import Verified
 from manylabel_service.online.updates.in_flight_keys import InFlightKeys
-from manylabel_service.online.updates.past_states import PastStates, Verified
 from manylabel_service.online.updates.update_queue import Pending
 from manylabel_service.slices import Pace, SliceSize, in_thread
 from manylabel_service.storage import (
@@ -420,7 +420,7 @@ class Replica(Applier):
         """Protect a state for as long as the log needs it; return its position. Raises like `rollback`."""
         if isinstance(at, str):
             try:
-                return await self.snapshot_reader.pin(at)
+                return await self.files.snapshots.pin(at)
             except SnapshotNotFound:
                 if not re.fullmatch(POSITION, at):
                     raise
@@ -555,7 +555,7 @@ class Replica(Applier):
 
     def history(self) -> HistoryReader:
         """Return a reader of the log, including its trimmed part."""
-        return HistoryReader(self.record, self._store)
+        return self.files.history()
 
     @when_loaded
     async def state_at(self, at: str | int) -> OnlineModel:
@@ -571,12 +571,9 @@ class Replica(Applier):
             position = await self.history().find(at)
             if self.follow is not None:
                 position = min(position, self.position, key=position_key)
-            return await self._past_states().at(position)
+            return await self.files.state_at(position)
         except (LogTrimmed, LogLost) as error:
             raise NotReady(f"the history of model {self.record.name!r} is being trimmed: {error}") from error
-
-    def _past_states(self) -> PastStates:
-        return PastStates(self.record, self._store, spec=self.spec)
 
     async def find_entries(self, positions: Iterable[str]) -> list[str]:
         """Return positions of the history in the syntax of the log.
@@ -593,7 +590,7 @@ class Replica(Applier):
         Raises BeforeHistory, HistoryDamaged, NotReady, LimitExceeded, StorageError or ModelGone.
         """
         await self.take_snapshot()
-        return await self._past_states().verify()
+        return await self.files.verify()
 
     async def read_log(
         self, after: str | int | None, to: str | int | None, limit: int, limit_bytes: int

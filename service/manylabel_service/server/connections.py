@@ -26,7 +26,7 @@ class Connection(Protocol):
     def poll(self, now: float) -> int:
         """End connections that exceed a timeout; return the unsent response bytes."""
 
-    def give_way(self) -> bool:
+    def yield_slot(self) -> bool:
         """Close the connection if it is idle; return whether it did."""
 
     def cut_off(self) -> None:
@@ -75,7 +75,7 @@ class ConnectionLimits:
             return True
         if not self._is_crowded:
             for connection in self._connections:
-                if connection.give_way():
+                if connection.yield_slot():
                     self.refused("idle")
                     return True
             self._is_crowded = True  # retry after the connections have been checked

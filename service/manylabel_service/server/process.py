@@ -247,9 +247,9 @@ class _HeldLifespan(LifespanOn):
 
 def background_threads() -> ThreadPoolExecutor:
     """Return the executor of `asyncio.to_thread` in a ready server; its threads have a low priority if supported."""
-    return ThreadPoolExecutor(MAX_BACKGROUND_THREADS, "manylabel-background", initializer=_give_way)
+    return ThreadPoolExecutor(MAX_BACKGROUND_THREADS, "manylabel-background", initializer=_lower_priority)
 
 
-def _give_way() -> None:
+def _lower_priority() -> None:
     if sys.platform == "linux":  # only Linux has priorities per thread
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

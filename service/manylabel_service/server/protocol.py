@@ -55,7 +55,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, limits: ConnectionLimits, **parameters: Any) -> None:
         super().__init__(**parameters)
         self._limits = limits
-        self._stands = _BETWEEN
+        self._phase = _BETWEEN
         self._room = MAX_HEAD_BYTES
         """Bytes that may arrive before the headers end or a body continues; 0 for a rejected connection."""
         self._received = 0
@@ -92,9 +92,9 @@ class BoundedProtocol(HttpToolsProtocol):
             cycle.disconnected = True
             cycle.message_event.set()
 
-    def give_way(self) -> bool:
+    def yield_slot(self) -> bool:
         """Close an idle connection to free capacity; return whether it did."""
-        waits = self._stands in (_BETWEEN, _HEAD) and self._answered
+        waits = self._phase in (_BETWEEN, _HEAD) and self._answered
         if not waits or self.transport.is_closing() or self._seen != self._situation():
             return False
         self.transport.close()
@@ -110,7 +110,7 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         begin = 0
         while begin < len(data) and not self.transport.is_closing():
-            if self._stands == _REFUSED:
+            if self._phase == _REFUSED:
                 self._discard(len(data) - begin)
                 return
             if not self._room:
@@ -122,7 +122,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._feed(portion)
 
     def _feed(self, data: bytes) -> None:
-        stood, cycle = self._stands, self.cycle
+        earlier, cycle = self._phase, self.cycle
         self._received += len(data)
         try:
             self.parser.feed_data(data)
@@ -131,17 +131,17 @@ class BoundedProtocol(HttpToolsProtocol):
         except httptools.HttpParserError:
             self._refuse("malformed", self._refusal or Problem("malformed_request", "this is not HTTP/1.1"))
         else:
-            if self._stands != _BETWEEN:
-                self._count(len(data), stood, cycle)
+            if self._phase != _BETWEEN:
+                self._count(len(data), earlier, cycle)
 
-    def _count(self, n_bytes: int, stood: int, cycle: object) -> None:
+    def _count(self, n_bytes: int, earlier: int, cycle: object) -> None:
         """Count bytes, unless they belong to an earlier request or contained part of the body."""
-        if self._stands == _HEAD:
-            if stood != _BODY and self.cycle is cycle:
+        if self._phase == _HEAD:
+            if earlier != _BODY and self.cycle is cycle:
                 self._room = max(0, self._room - n_bytes)
         elif self._went_on:
             self._went_on, self._room = False, MAX_HEAD_BYTES
-        elif stood == _BODY:
+        elif earlier == _BODY:
             self._room = max(0, self._room - n_bytes)
 
     def _discard(self, n_bytes: int) -> None:
@@ -153,7 +153,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Begin a request."""
-        self._stands, self._room = _HEAD, MAX_HEAD_BYTES
+        self._phase, self._room = _HEAD, MAX_HEAD_BYTES
         self._number += 1
         HttpToolsProtocol.on_message_begin(self)
 
@@ -163,7 +163,7 @@ class BoundedProtocol(HttpToolsProtocol):
             detail = f"at most {MAX_PIPELINED} requests may wait for an earlier response"
             self._refusal = Problem("malformed_request", detail)
             raise self._refusal
-        self._stands, self._room, self._received = _BODY, MAX_HEAD_BYTES, 0
+        self._phase, self._room, self._received = _BODY, MAX_HEAD_BYTES, 0
         self._set_address()
         before, self.cycle = self.cycle, self._new_cycle()
         if before is None or before.response_complete:
@@ -209,7 +209,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """End the request."""
-        self._stands, self._went_on = _BETWEEN, False
+        self._phase, self._went_on = _BETWEEN, False
         HttpToolsProtocol.on_message_complete(self)
 
     # -- time ---------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return self._unsent_bytes(now)
 
     def _situation(self) -> tuple[int, int, bool]:
-        return self._number, self._stands, self._answered
+        return self._number, self._phase, self._answered
 
     @property
     def _answered(self) -> bool:
@@ -237,22 +237,22 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _end_overdue(self, seconds: float) -> None:
         limits, cycle = self._limits, self.cycle
-        if self._stands == _BODY and not self._answered:
+        if self._phase == _BODY and not self._answered:
             allowed = limits.body_timeout_seconds + self._received / BODY_BYTES_PER_SECOND
             if seconds > allowed and not cycle.response_started and not self.flow.read_paused:
                 self._refuse("body", Problem("request_timeout", f"the body was not complete after {allowed:.0f} s"))
         elif not self._answered:
             pass  # the application has the whole request, and limits its own time
-        elif self._stands == _REFUSED:
+        elif self._phase == _REFUSED:
             if seconds > LINGER_SECONDS:
                 self.transport.abort()
-        elif self._stands == _HEAD and seconds > limits.header_timeout_seconds:
+        elif self._phase == _HEAD and seconds > limits.header_timeout_seconds:
             detail = f"the headers were not complete after {limits.header_timeout_seconds:g} s"
             self._refuse("headers", Problem("request_timeout", detail))
-        elif seconds > limits.header_timeout_seconds and (self._stands == _BODY or cycle is None):
+        elif seconds > limits.header_timeout_seconds and (self._phase == _BODY or cycle is None):
             # No endpoint reads the body any more, or no byte has arrived since the connection was made. uvicorn itself
             # closes connections that wait for their next request.
-            limits.refused("body" if self._stands == _BODY else "idle")
+            limits.refused("body" if self._phase == _BODY else "idle")
             self.transport.abort()
 
     def _unsent_bytes(self, now: float) -> int:
@@ -276,8 +276,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._limits.refused(reason)
-        waits_for_body = self._stands == _BODY
-        self._stands, self._room, self._received = _REFUSED, 0, 0
+        waits_for_body = self._phase == _BODY
+        self._phase, self._room, self._received = _REFUSED, 0, 0
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             if not waits_for_body or cycle.response_started or self.pipeline:

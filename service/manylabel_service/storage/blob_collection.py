@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import DocumentNewer, RevisionConflict
+from manylabel_service.errors import DocumentNewer
 from manylabel_service.storage.blob_pieces import blob_bytes
 from manylabel_service.storage.collection import Collection as Documents
 from manylabel_service.storage.collection import StoredModel
@@ -82,18 +82,6 @@ class BlobCollection(Generic[T]):
     async def read(self) -> T:
         """Return the document; raise `DocumentNewer` or `DocumentDamaged`."""
         return await self.documents.get(self.name) or self._empty()
-
-    async def put(self, found: T, value: T) -> T | None:
-        """Replace a document that `read` returned; return None if it has changed since.
-
-        Blobs that it no longer names are removed. Raises `DocumentDamaged`.
-        """
-        try:
-            await self.documents.put(self.name, value.at(found.revision))
-        except RevisionConflict:
-            return None
-        await self.delete(self._named(found) - self._named(value))
-        return value
 
     async def change(self, change: Callable[[T], T], *, urgent: bool = False) -> T:
         """Change the document, and remove the blobs that it no longer names; return it.

@@ -130,7 +130,7 @@ NO_EXTENT = LogExtent(0, 0)
 
 
 Reason = Literal["recent", "pin", "history"]
-"""Why a snapshot is retained: it is one of the newest, a rollback in the log returns to it, or the history is replayed
+"""Reason to retain a snapshot: it is one of the newest, a rollback in the log returns to it, or the history is replayed
 from it."""
 
 
@@ -151,12 +151,12 @@ class SnapshotMeta:
 
     @property
     def pinned(self) -> bool:
-        """Whether a rollback in the log returns to the snapshot."""
+        """True if a rollback in the log returns to the snapshot."""
         return "pin" in self.reasons
 
     @property
     def listed(self) -> bool:
-        """Whether the snapshot is more than a state of the history."""
+        """True if the snapshot is more than a state of the history."""
         return self.pinned or "recent" in self.reasons
 
 

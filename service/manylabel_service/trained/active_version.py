@@ -81,7 +81,7 @@ class ActiveVersion:
         """True while a request waits for a position, or a version is being loaded."""
         return bool(self._waiters) or self._loading.locked()
 
-    def heard(self, changes: Iterable[Change]) -> None:
+    def observe(self, changes: Iterable[Change]) -> None:
         """Process a change of the catalogue."""
         if self._events:
             self._unreported.extend(changes)
@@ -184,20 +184,20 @@ class ActiveVersion:
         self.position = position
         self.load_error = None
         self._waiters.notify()
-        self._tell()
+        self._publish()
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         if self._has_gap:
             self._has_gap = False
             self._events.gap()
         here = position_key(self.position)
-        told = False
+        published = False
         while self._unreported and position_key(self._unreported[0].position) <= here:
             change = self._unreported.popleft()
             kind: Kind = "promoted" if isinstance(change, Promoted) else "not_promoted"
             self._events.record(Event(kind, change.position, change._asdict()))
-            told = True
-        if told:
+            published = True
+        if published:
             self._events.notify()
 
     def _report_load_error(self, error: VersionDamaged) -> None:

@@ -217,7 +217,7 @@ class TrainedModel(HostedModel):
         await self._restore_answers(verify)
         self.start()
         self._active.start()
-        self._task = asyncio.create_task(self._hear(), name=f"trained {self.record.name}")
+        self._task = asyncio.create_task(self._follow(), name=f"trained {self.record.name}")
 
     async def _restore_answers(self, verify: bool) -> None:
         """Restore the metrics; if that fails, versions are served without them."""
@@ -318,7 +318,7 @@ class TrainedModel(HostedModel):
         self._active.stop()
         await self._active.ended()
 
-    async def _hear(self) -> None:
+    async def _follow(self) -> None:
         while True:
             await self._behind.wait()
             self._behind.clear()
@@ -335,7 +335,7 @@ class TrainedModel(HostedModel):
         if changes is None or position_key(catalogue.position) < position_key(before.position):
             self._active.lost()
         else:
-            self._active.heard(changes)
+            self._active.observe(changes)
 
     # -- predictions ------------------------------------------------------------------------------
 

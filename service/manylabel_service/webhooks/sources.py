@@ -22,7 +22,7 @@ from manylabel_service.online.history.lineage import LineageStore
 from manylabel_service.online.label_next import needing_review
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.trained import is_trained
-from manylabel_service.online.updates.past_states import PastStates
+from manylabel_service.online.updates.files import ModelFiles
 from manylabel_service.storage import START, UNREADABLE, Collection, ModelMeta, Store, position_key
 from manylabel_service.trained.version_store import KIND as VERSIONS
 from manylabel_service.trained.version_store import Promoted, VersionCatalogue
@@ -153,7 +153,7 @@ class Sources:
         oldest = min((state.position(record) for _, state in mine), key=position_key, default=feed.since)
         if position_key(oldest) < position_key(since := feed.since):
             try:
-                found = await PastStates(record, self._store).events(oldest, since)
+                found = await ModelFiles(record, self._store).events(oldest, since)
             except (NotCompiled, ModelGone, ReleaseTooOld, UnreadableEntry, DocumentDamaged):
                 return  # the events of the other models are found
             if feed.since != since:

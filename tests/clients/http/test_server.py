@@ -48,9 +48,8 @@ def test_every_call(client: Client, name: str) -> None:
     assert (found.updates, found.position) == (11, receipt.position)
     told = sum(label.examples / label.frequency for label in model.labels().labels)
     assert sum(each.count for each in found.bins) == pytest.approx(told)
-    own = [model.reliability(label.label) for label in model.labels().labels]
-    # A label is counted after the second example in which it was relevant.
-    assert 0 < sum(each.count for one in own for each in one.bins) < told
+    # A label is counted once its relevant examples weigh ten.
+    assert {each.count for label in ("a", "b") for each in model.reliability(label).bins} == {0}
     with pytest.raises(NotFound):
         model.reliability("none")
     assert status in client.models()

@@ -216,14 +216,6 @@ async def test_at_a_public_address_browsers_are_refused() -> None:
             assert (await client.request(method, "/mcp")).status_code == 405
 
 
-async def test_at_a_public_address_a_call_without_a_key_is_refused_here() -> None:
-    def make(headers: Mapping[str, str]) -> AsyncClient:
-        raise AssertionError("no client is made")
-
-    async with Client(mcp.server(mcp.with_keys_of_callers(make, needed=True), "animals")) as agent:
-        assert "send the header Authorization" in await error_of(agent, "classify", record=FOX)
-
-
 async def test_the_command_refuses_calls_without_a_key_at_a_public_address(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
     monkeypatch.setattr("manylabel_clients.integrations.mcp.http_app", lambda tools, host: made.append(tools))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 from tests.support.http_server import http_server
 from tests.support.lazy import lazy
 from tests.support.paperless import TOKEN, Paperless, paperless
@@ -227,10 +228,7 @@ def test_no_other_host_is_contacted(there: Paperless) -> None:
     assert not any("elsewhere" in each for each in there.requests)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [{"tags": None}, {"modified": None}, {"tags": ["x"]}, {"id": "x"}, {"modified": 5}],
-)
+@pytest.mark.parametrize("fields", [{"tags": None}, {"modified": None}, {"tags": ["x"]}, {"id": "x"}, {"modified": 5}])
 def test_responses_of_other_programs_are_refused(there: Paperless, fields: dict[str, Any]) -> None:
     there.add("A", "text")
     there.documents[1].update(fields)
@@ -243,22 +241,12 @@ def test_responses_of_other_programs_are_refused(there: Paperless, fields: dict[
 TAG = {"id": 1, "name": "a", "matching_algorithm": 6}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "response",
     [
-        [],
-        None,
-        1,
-        {},
-        {"results": None},
-        {"results": [1]},
-        {"results": {"id": 1}},
-        {"results": [{}]},
-        {"results": [{**TAG, "name": 5}]},
-        {"results": [{**TAG, "name": None}]},
-        {"results": [{**TAG, "id": "1"}]},
-        {"results": [{**TAG, "id": True}]},
-        {"results": [{**TAG, "id": [1]}]},
+        *([], None, 1, {}, {"results": None}, {"results": [1]}, {"results": {"id": 1}}, {"results": [{}]}),
+        *[{"results": [{**TAG, "name": name}]} for name in (5, None)],
+        *[{"results": [{**TAG, "id": id}]} for id in ("1", True, [1])],
         {"results": [{**TAG, "parent": {}}]},
     ],
 )

@@ -17,6 +17,7 @@ WITHOUT_BODY = {
     ("post", "/v1/webhooks/{id}/test"),
     ("post", "/v1/webhooks/{id}/enable"),
     ("post", "/v1/models/{name}/verify"),
+    ("post", "/v1/models/{name}/snapshots"),
 }
 
 

@@ -20,10 +20,10 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shipping, "PART_BYTES", 400)
     monkeypatch.setattr(shipping, "STATE_ENTRIES", 12)
     monkeypatch.setattr(shipping, "JOINED_PARTS", 4)
-    monkeypatch.setattr(archivers, "SEGMENT_BYTES", 500)
+    monkeypatch.setattr(archivers, "SEGMENT_BYTES", 450)
     monkeypatch.setattr(archivers, "STATE_EXAMPLES", 10)
     monkeypatch.setattr(archivers, "STATE_SHARE", 0)
-    monkeypatch.setattr(restoring, "SEGMENT_BYTES", 500)
+    monkeypatch.setattr(restoring, "SEGMENT_BYTES", 450)
     monkeypatch.setattr(restoring, "EXPIRY_SECONDS", 0.1)
 
 

@@ -41,7 +41,7 @@ from manylabel_service.online.following import begin_follower
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.successor.rewriter import Selection
-from manylabel_service.online.updates.past_states import PastStates
+from manylabel_service.online.updates.files import ModelFiles
 from manylabel_service.settings import Settings
 from manylabel_service.storage import SQLiteStore, Store, pieces_of
 from manylabel_service.storage.places.files import FilePlace
@@ -90,7 +90,7 @@ async def test_a_restored_model_continues_with_the_same_bits(
         reader = HistoryReader(copy.record, other.store)
         entries = await reader.read(old, 3)
         assert entries
-        past = await PastStates(copy.record, other.store).at(await reader.find(old))
+        past = await ModelFiles(copy.record, other.store).state_at(await reader.find(old))
         assert past.to_bytes() == origin.states[old]
 
 

@@ -29,7 +29,7 @@ def slots(clock: Clock) -> UploadSlots:
 
 def begun(slots: UploadSlots, stack: contextlib.ExitStack) -> Upload:
     upload = stack.enter_context(slots.upload())
-    upload.give_way = lambda: None
+    upload.release = lambda: None
     return upload
 
 
@@ -76,7 +76,7 @@ def test_a_complete_upload_does_not_give_way(slots: UploadSlots, clock: Clock) -
     with contextlib.ExitStack() as stack:
         complete, coming = begun(slots, stack), begun(slots, stack)
         slots.add(complete, MAX_BYTES)
-        complete.give_way = None
+        complete.release = None
         clock.now = 100.0
         with pytest.raises(NotReady):
             slots.add(coming, 1)

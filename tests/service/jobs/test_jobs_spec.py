@@ -1,7 +1,5 @@
 """Specifications of jobs: valid fields, and the tasks of a search."""
 
-import math
-
 import pytest
 from pydantic import ValidationError
 from tests.service.jobs.conftest import SHORT, spec
@@ -124,7 +122,3 @@ def test_a_search_over_invalid_values_is_refused(params, path, detail):
         plan(spec(SHORT, search=search))
     assert refused.value.path == path
     assert detail in refused.value.detail
-
-
-def test_infinite_rho_has_no_number_in_json():
-    assert math.isinf(PARAMS["prbr"](rho=None).arguments(None)["rho"])

@@ -6,10 +6,11 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.service.fleet import each_step, hanging_after, linear_and_kernel
+from tests.service.fleet import each_step, linear_and_kernel
 from tests.service.online.forgetting.test_forgetting import ended
 from tests.service.online.history.test_history import SMALL, entries_of, example, lived, small_segments, started
 from tests.service.online.test_followers import caught_up, follow, learnt, state
+from tests.support.crashes import killed_after
 from tests.support.waiting import eventually_async
 
 from manylabel_service import ulid
@@ -375,11 +376,10 @@ async def test_a_kill_at_any_step_leaves_the_old_or_the_new_models(any_fleet: An
     follower = await caught_up(await hosted(registry, "f"), leader.position)
     states = state(leader.model), state(follower.model)
     owners = {"replace": any_fleet.store(registry).models, "purge": CatalogueStore}
-    with hanging_after(owners.get(step, PromotionWriter), "delete_all" if step == "purge" else step) as reached:
+    owner, name = owners.get(step, PromotionWriter), "delete_all" if step == "purge" else step
+    async with killed_after(any_fleet, registry, owner, name):
         promoting = asyncio.create_task(registry.promote("f", None, None))
-        await reached.wait()
     promoting.cancel()
-    await any_fleet.kill(registry)
     again = await any_fleet.start(**SMALL)
     lineages = again.successions.lineages
 

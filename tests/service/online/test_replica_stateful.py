@@ -286,7 +286,7 @@ def streaming(learnt: Learnt, part: StreamPart) -> Request:
 
 
 async def listed_snapshots(replica: Replica) -> list[SnapshotMeta]:
-    return await replica.snapshot_reader.list()
+    return await replica.files.snapshots.list()
 
 
 def rolling_back(position: str, key: IdempotencyKey | None) -> Request:
@@ -618,7 +618,7 @@ class ReplicaMachine(RuleBasedStateMachine):
 
     def look_at_kept(self, known: Known, place: int) -> tuple[Replica, list[SnapshotMeta]]:
         replica = self.run(self.caught_up(known, place))
-        listed = self.run(replica.snapshot_reader.list())
+        listed = self.run(replica.files.snapshots.list())
         for n, snapshot in enumerate(listed):
             data = self.run(snapshot_bytes(replica, snapshot.position))
             model = OnlineModel.from_bytes(data)
@@ -761,7 +761,7 @@ class ReplicaMachine(RuleBasedStateMachine):
             request = streaming(new, StreamPart("s", tuple(range(begin, begin + len(new)))))
         elif what == "roll_back":
             listed = [
-                s.position for s in self.run(self.ask(place, name, lambda replica: replica.snapshot_reader.list()))
+                s.position for s in self.run(self.ask(place, name, lambda replica: replica.files.snapshots.list()))
             ]
             to = chosen(listed, which, "")
             if to not in known.states:

@@ -32,6 +32,7 @@ from manylabel_service.storage.redis import blobs as redis_blobs
 from manylabel_service.storage.redis import store as redis_store
 from manylabel_service.storage.redis.client.circuit_breaker import CircuitBreaker
 from manylabel_service.storage.redis.client.connection import CONNECTIONS, Connection
+from manylabel_service.storage.redis.keys import FORMAT_NUMBER
 
 # -- lost replies ---------------------------------------------------------------------------------
 
@@ -501,7 +502,8 @@ async def test_a_changed_password_is_reported(redis_server: Any, ask_redis: Call
 
 
 async def keys_of(store: RedisStore) -> set[str]:
-    return {key.decode() for key in await store.engine.connection.command("KEYS", "*")}
+    """The keys of the store, apart from that of its format number."""
+    return {key.decode() for key in await store.engine.connection.command("KEYS", "*")} - {FORMAT_NUMBER}
 
 
 async def test_a_document_whose_reply_is_lost_is_changed_once(redis_server: Any) -> None:

@@ -295,6 +295,16 @@ async def test_a_real_server_is_assessed(new_redis: Callable[..., Any], ask_redi
         assert "primary" in await refusal(Address.parse(server.url))
 
 
+@pytest.mark.parametrize("number", ["", "one", "1.5", "-1", "0"])
+async def test_a_damaged_format_number_is_refused_and_stays(
+    redis_server: Any, ask_redis: Callable[..., bytes], number: str
+) -> None:
+    ask_redis(redis_server.port, "SET", "ml:format", number)
+    with pytest.raises(StoreUnusable, match="damaged format number"):
+        await RedisStore(Address.parse(f"redis://127.0.0.1:{redis_server.port}")).open()
+    assert ask_redis(redis_server.port, "GET", "ml:format") == f"${len(number)}\r\n{number}\r\n".encode()
+
+
 async def test_a_store_with_fsync_opens_if_redis_can_guarantee_it(new_redis: Callable[..., Any]) -> None:
     for appendfsync, promised in (
         ("always", True),

@@ -151,6 +151,17 @@ async def test_a_newer_schema_is_refused(directory: Path, database: Path) -> Non
     assert (caught.value.detail, caught.value.found, caught.value.known) == (str(database), 7, 1)
 
 
+@pytest.mark.parametrize("number", [-1, 0])
+async def test_a_damaged_format_number_is_refused_and_stays(directory: Path, database: Path, number: int) -> None:
+    async with opened(directory):
+        pass
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        connection.execute(f"PRAGMA user_version = {number}")
+        with pytest.raises(StoreDamaged, match=f"format number is {number}"):
+            await SQLiteStore(directory).open()
+        assert connection.execute("PRAGMA user_version").fetchone() == (number,)
+
+
 async def test_blobs_without_their_database_are_not_swept_away(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
         await store.blobs.put("b", pieces_of(b"precious"))

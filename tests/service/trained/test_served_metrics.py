@@ -290,9 +290,9 @@ async def test_a_model_predicts_while_its_metrics_are_restored(
             raise MemoryError
         learn(batch)
 
-    async def waiting(self: TrainedModel, *args: Any) -> None:
+    async def waiting(self: TrainedModel, **options: Any) -> None:
         await may_restore.wait()
-        await restore(self, *args)
+        await restore(self, **options)
 
     monkeypatch.setattr(ApplyBatch, "learn", failing)
     monkeypatch.setattr(TrainedModel, "restore", waiting)

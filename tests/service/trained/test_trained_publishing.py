@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.service.stores import FailingStore
 from tests.service.trained.test_trained_serving import dense
+from tests.support.crashes import crash_at_every_step
 from tests.support.limits import settings_of
 
 from manylabel_core.batch import M3L
@@ -57,23 +57,19 @@ async def test_publishing_that_fails_at_any_call_makes_at_most_one_version(
     registry = await any_fleet.start()
     store = any_fleet.store(registry)
     await publish(store, SETTINGS, "m", one.contents, meta_of("before"), promote="always")
-    cuts = 0
-    while True:
-        job = f"job-{cuts}"
-        try:
-            await publish(
-                FailingStore(store, cuts, done=done), SETTINGS, "m", two.contents, meta_of(job), promote="always"
-            )
-        except StorageUnavailable:
-            cuts += 1
-        else:
-            break
-        assert len(await listed(any_fleet, registry)) in (cuts, cuts + 1)
-        assert await publish(store, SETTINGS, "m", two.contents, meta_of(job), promote="always") == cuts + 1
+
+    async def published(store: Any, step: int, version: Any = two) -> int:
+        return await publish(store, SETTINGS, "m", version.contents, meta_of(f"job-{step}"), promote="always")
+
+    async def check(step: int) -> None:
+        assert len(await listed(any_fleet, registry)) in (step + 1, step + 2)
+        assert await published(store, step) == step + 2
         before = await listed(any_fleet, registry)
-        assert before[0] == (cuts + 1, job)
-        assert await publish(store, SETTINGS, "m", one.contents, meta_of(job), promote="always") == cuts + 1
+        assert before[0] == (step + 2, f"job-{step}")
+        assert await published(store, step, one) == step + 2
         assert await listed(any_fleet, registry) == before
+
+    cuts = await crash_at_every_step(store, published, check, done=done)
     assert cuts >= 6
     numbers = await listed(any_fleet, registry)
     assert numbers == [(n + 2, f"job-{n}") for n in reversed(range(cuts + 1))] + [(1, "before")]

@@ -20,7 +20,7 @@ from manylabel_service.online.history.catalogue import collect_garbage
 from manylabel_service.online.history.lineage import Lineage
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.successor.rewriter import Selection
-from manylabel_service.online.updates.past_states import PastStates
+from manylabel_service.online.updates.files import ModelFiles
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, ModelMeta, position_key
 from manylabel_service.storage.document_pages import check_document
@@ -110,10 +110,10 @@ async def test_events_read_from_the_log_equal_those_in_memory(any_fleet: Any) ->
             each.id for each in live.state.queue if position_key(json.loads(each.body)["data"]["position"]) > after
         ]
         assert [id for id, _ in again.queued] == later
-        past = await PastStates(replica.record, any_fleet.store(registry)).events(position, replica.position)
+        past = await ModelFiles(replica.record, any_fleet.store(registry)).events(position, replica.position)
         assert all(position_key(event.position) > after for event in past or ())
         assert state.position(replica.record) == live.state.position(replica.record)
-    last = await PastStates(replica.record, any_fleet.store(registry)).events(replica.position, replica.position)
+    last = await ModelFiles(replica.record, any_fleet.store(registry)).events(replica.position, replica.position)
     assert last == []
 
 
@@ -186,7 +186,7 @@ async def test_a_trimmed_log_is_reported_as_dropped_events(lone_fleet: Any) -> N
         positions={str(record.incarnation): receipts[0].position}, jobs=0, versions=0, predictions_unix_ms=0
     )
     reader = Reader(lone_fleet, registry, state)
-    assert await PastStates(record, store).events(receipts[0].position, replica.position) is None
+    assert await ModelFiles(record, store).events(receipts[0].position, replica.position) is None
     await reader.poll()
     assert [(each.type, without_time(each)) for each in state.queue] == [("dropped", '{"model":"m","count":null}}')]
     await replica.update([labelled("e")])

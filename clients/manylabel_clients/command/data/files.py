@@ -41,110 +41,103 @@ TrainingLabels = Annotated[str | None, Option("--labels", metavar="XML|N|A,B,...
 LabelColumns = Annotated[
     str | None, Option("--labels", metavar="XML|N|A,B,...", help=f"{LABELS_HELP} libsvm: names of the labels in order.")
 ]
-Tags = Annotated[
-    str | None,
-    Option(metavar="COLUMN", help="CSV, TSV, JSON lines: column or field that lists the labels, instead of --labels."),
-]
-Separator = Annotated[
-    str | None,
-    Option(
-        help="CSV, TSV, JSON lines: separator of labels in a cell, such as ';'; '' if a cell is one label. Default "
-        "with --tags: what the column shows."
-    ),
-]
-Ignore = Annotated[str | None, Option(metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields to ignore.")]
-Text = Annotated[
-    list[str] | None,
-    Option(metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields that are text. Repeatable, one each."),
-]
-Numbers = Annotated[
-    list[str] | None,
-    Option(
-        "--number",
-        metavar="A,B,...",
-        help="CSV, TSV, JSON lines: columns or fields that are numbers; other cells are missing values. Repeatable.",
-    ),
-]
-Categories = Annotated[
-    list[str] | None,
-    Option(
-        "--category",
-        metavar="A,B,...",
-        help="CSV, TSV, JSON lines: columns or fields that are categories, such as codes of digits. Repeatable.",
-    ),
-]
-Names = Annotated[
-    list[str] | None,
-    Option(metavar="A,B,...", help="CSV, TSV: names of all columns of a file without a line of names. Repeatable."),
-]
-Decimal = Annotated[str | None, Option(help="CSV, TSV: decimal mark, '.' or ','. Default: what the columns show.")]
-Missing = Annotated[
-    list[str] | None,
-    Option(
-        metavar="A,B,...",
-        help="CSV, TSV: cells that mean a missing value in any column, instead of NA, null and others. Repeatable; '' "
-        "for none but empty cells.",
-    ),
-]
-Empty = Annotated[
-    str | None,
-    Option(
-        metavar="unknown|none",
-        help="CSV, TSV, JSON lines: an empty cell of labels means unknown labels (default), or none.",
-    ),
-]
-Encoding = Annotated[
-    str | None,
-    Option(
-        help="CSV, TSV, JSON lines: encoding of the file, such as cp1252, latin-1 or shift_jis. Default: UTF-8, or "
-        "UTF-16 with its mark."
-    ),
-]
-MergeAlike = Annotated[
-    bool,
-    Option(
-        "--merge-alike",
-        help="CSV, TSV, JSON lines: labels in lists that differ only in case, spaces or Unicode form are one.",
-    ),
-]
-WeightColumn = Annotated[
-    str | None,
-    Option(
-        "--weight",
-        metavar="COLUMN",
-        help="CSV, TSV, JSON lines of records: column or field with the weight of each row, above 0 and at most "
-        '1,000. JSON items have it in "weight", NPZ in an array "weight", ARFF in braces after a row.',
-    ),
-]
-RefColumn = Annotated[
-    str | None,
-    Option(
-        "--ref",
-        metavar="COLUMN",
-        help="CSV, TSV, JSON lines of records: column or field with your reference for each row, such as a "
-        'customer number. JSON items have it in "ref".',
-    ),
-]
 ZeroBased = Annotated[bool, Option("--zero-based", help="libsvm: features and labels are numbered from 0, not from 1.")]
 
 
 class TableOptions(NamedTuple):
     """Options for the columns of a table or the fields of records, in addition to --labels."""
 
-    tags: Tags = None
-    separator: Separator = None
-    ignore: Ignore = None
-    text: Text = None
-    number: Numbers = None
-    category: Categories = None
-    names: Names = None
-    decimal: Decimal = None
-    missing: Missing = None
-    empty: Empty = None
-    encoding: Encoding = None
-    merge_alike: MergeAlike = False
-    weight: WeightColumn = None
-    ref: RefColumn = None
+    tags: Annotated[
+        str | None,
+        Option(
+            metavar="COLUMN", help="CSV, TSV, JSON lines: column or field that lists the labels, instead of --labels."
+        ),
+    ] = None
+    separator: Annotated[
+        str | None,
+        Option(
+            help="CSV, TSV, JSON lines: separator of labels in a cell, such as ';'; '' if a cell is one label. Default "
+            "with --tags: what the column shows."
+        ),
+    ] = None
+    ignore: Annotated[
+        str | None, Option(metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields to ignore.")
+    ] = None
+    text: Annotated[
+        list[str] | None,
+        Option(metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields that are text. Repeatable, one each."),
+    ] = None
+    number: Annotated[
+        list[str] | None,
+        Option(
+            "--number",
+            metavar="A,B,...",
+            help="CSV, TSV, JSON lines: columns or fields that are numbers; other cells are missing values. "
+            "Repeatable.",
+        ),
+    ] = None
+    category: Annotated[
+        list[str] | None,
+        Option(
+            "--category",
+            metavar="A,B,...",
+            help="CSV, TSV, JSON lines: columns or fields that are categories, such as codes of digits. Repeatable.",
+        ),
+    ] = None
+    names: Annotated[
+        list[str] | None,
+        Option(metavar="A,B,...", help="CSV, TSV: names of all columns of a file without a line of names. Repeatable."),
+    ] = None
+    decimal: Annotated[
+        str | None, Option(help="CSV, TSV: decimal mark, '.' or ','. Default: what the columns show.")
+    ] = None
+    missing: Annotated[
+        list[str] | None,
+        Option(
+            metavar="A,B,...",
+            help="CSV, TSV: cells that mean a missing value in any column, instead of NA, null and others. Repeatable; "
+            "'' for none but empty cells.",
+        ),
+    ] = None
+    empty: Annotated[
+        str | None,
+        Option(
+            metavar="unknown|none",
+            help="CSV, TSV, JSON lines: an empty cell of labels means unknown labels (default), or none.",
+        ),
+    ] = None
+    encoding: Annotated[
+        str | None,
+        Option(
+            help="CSV, TSV, JSON lines: encoding of the file, such as cp1252, latin-1 or shift_jis. Default: UTF-8, or "
+            "UTF-16 with its mark."
+        ),
+    ] = None
+    merge_alike: Annotated[
+        bool,
+        Option(
+            "--merge-alike",
+            help="CSV, TSV, JSON lines: labels in lists that differ only in case, spaces or Unicode form are one.",
+        ),
+    ] = False
+    weight: Annotated[
+        str | None,
+        Option(
+            "--weight",
+            metavar="COLUMN",
+            help="CSV, TSV, JSON lines of records: column or field with the weight of each row, above 0 and at most "
+            '1,000. JSON items have it in "weight", NPZ in an array "weight", ARFF in braces after a row.',
+        ),
+    ] = None
+    ref: Annotated[
+        str | None,
+        Option(
+            "--ref",
+            metavar="COLUMN",
+            help="CSV, TSV, JSON lines of records: column or field with your reference for each row, such as a "
+            'customer number. JSON items have it in "ref".',
+        ),
+    ] = None
 
     @property
     def texts(self) -> list[str]:
@@ -183,23 +176,10 @@ class TableOptions(NamedTuple):
 
     def given(self) -> dict[str, Any]:
         """Return the options of the reader."""
-        ignore = None if self.ignore is None else [name.strip() for name in self.ignore.split(",")]
-        options: dict[str, Any] = {
-            "tags": self.tags,
-            "separator": self.separator,
-            "ignore": ignore,
-            "text": self.texts or None,
-        }
-        lists = {"number": self.number, "category": self.category, "names": self.names, "missing": self.missing}
-        options |= {name: field_names(given) for name, given in lists.items()}
-        options |= {
-            "decimal": self.decimal,
-            "empty": self.empty,
-            "encoding": self.encoding,
-            "merge_alike": self.merge_alike or None,
-            "weight": self.weight,
-            "ref": self.ref,
-        }
+        options: dict[str, Any] = self._asdict()
+        options["ignore"] = None if self.ignore is None else field_names([self.ignore])
+        options |= {name: field_names(options[name]) for name in ("number", "category", "names", "missing")}
+        options |= {"text": self.texts or None, "merge_alike": self.merge_alike or None}
         return {name: value for name, value in options.items() if value is not None}
 
 

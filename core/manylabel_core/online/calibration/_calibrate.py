@@ -58,29 +58,14 @@ def find_row_probabilities(labels, counts, bend, measure, patience, scores, prob
 
 
 @compiled
-def calibrate_rows(  # type: ignore[no-untyped-def]
-    labels,
-    counts,
-    bend,
-    measure,
-    patience,
-    fitted,
-    existing,
-    listed_indptr,
-    listed,
-    listed_signs,
-    complete,
-    n_labels,
-    weights,
-    scores,
-    probabilities,
-):
+def calibrate_rows(labels, counts, bend, measure, patience, fitted, existing, targets, scores, probabilities):  # type: ignore[no-untyped-def]
     """For each example, subtract the offsets, write the probabilities, and then learn the true labels.
 
     `existing`, of length 1, is the number of labels so far; a label does not count in its first example.
     `probabilities` without rows are not written. Without `fitted`, curves do not change, offsets need no patience, and
     the first example counts for them.
     """
+    listed_indptr, listed, listed_signs, complete, n_labels, weights = targets
     slope, intercept, positives = labels[SLOPE], labels[INTERCEPT], labels[POSITIVES]
     centre, spread, total = labels[CENTRE], labels[SPREAD], labels[WEIGHT]
     width = scores.shape[1] - 1

@@ -96,7 +96,7 @@ class Calibration(Part):
         """Subtract the thresholds from the scores of each example, write its probabilities, and learn it, in order."""
         wanted = _NOT_WANTED if probabilities is None else probabilities
         how = self._measure, self._patience, self._fitted
-        calibrate_rows(self._labels, self._counts, self._bend, *how, self._existing, *targets, scores, wanted)
+        calibrate_rows(self._labels, self._counts, self._bend, *how, self._existing, targets, scores, wanted)
 
     def decide(self, scores: NDArray[np.float64]) -> None:
         """Subtract the decision thresholds from scores, (n_samples, 1 + n_labels), with the learnt threshold first."""

@@ -28,7 +28,7 @@ router = Router("snapshots", errors=["model_not_found", "model_is_trained"])
 async def list_snapshots(context: ContextOf, name: str) -> schemas.SnapshotList:
     """Lists the snapshots of the model, newest first. Newer snapshots replace older ones."""
     async with context.registry.use(name) as model:
-        records = await online(model).snapshot_reader.list()
+        records = await online(model).files.snapshots.list()
     return schemas.SnapshotList(snapshots=list(map(_described, records)))
 
 
@@ -66,7 +66,7 @@ async def download_snapshot(context: ContextOf, name: str, position: str) -> Res
             stack.enter_context(context.downloads.take())
             file = await scratch_file(context.datasets, stack)
             with full_disk():
-                await replica.snapshot_reader.copy(position, file)
+                await replica.files.snapshots.copy(position, file)
             return Download(file, context.settings.limits.idle_timeout_seconds, stack.pop_all())
 
 

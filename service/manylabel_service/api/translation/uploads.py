@@ -200,14 +200,14 @@ async def giving_way(upload: Upload, seconds: float) -> AsyncIterator[None]:
     stream_idle."""
     try:
         async with asyncio.timeout(seconds) as timeout:
-            upload.give_way = partial(timeout.reschedule, 0.0)
+            upload.release = partial(timeout.reschedule, 0.0)
             yield
     except TimeoutError:
         if upload.gave_way:
             raise NotReady("the upload was idle, and other uploads needed its slot") from None
         raise Problem("stream_idle", f"the upload did not end within {seconds:g} s, the limit") from None
     finally:
-        upload.give_way = None
+        upload.release = None
 
 
 def _complete(multipart: Multipart) -> list[str]:

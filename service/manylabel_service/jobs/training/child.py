@@ -76,7 +76,7 @@ def _work(directory: Path, report: Any) -> None:
     from manylabel_service.jobs.training.request import FitRequest
 
     request = FitRequest.read(directory)
-    processes.give_way(request.niceness, OOM_SCORE)
+    processes.lower_priority(request.niceness, OOM_SCORE)
     from manylabel_core.compiled import when_compiling
     from manylabel_service.jobs.training.fitting import FitRun
 
@@ -91,14 +91,14 @@ def _limit_memory(most_bytes: int) -> None:
     processes.limit(resource.RLIMIT_DATA, most_bytes, raisable=True)
 
 
-def _watch(told: int, until: float) -> None:
+def _watch(deadlines: int, until: float) -> None:
     """Exit the process if its deadline is not renewed. Compiled functions and BLAS release the interpreter lock."""
     rest = b""
     while True:
         # A process that was suspended must check again before it concludes that its deadline has passed.
-        if not (_readable(told, until - time.monotonic()) or _readable(told, 0.0)):
+        if not (_readable(deadlines, until - time.monotonic()) or _readable(deadlines, 0.0)):
             os._exit(ORPHANED)
-        data = os.read(told, 65536)
+        data = os.read(deadlines, 65536)
         if not data:
             os._exit(ORPHANED)
         *lines, rest = (rest + data).split(b"\n")

@@ -240,14 +240,18 @@ class Archiver:
             entries[0].time_ms,
             entries[-1].time_ms,
         )
-        added = await self._catalogue.put(found, found.with_segment(segment))
-        if added is None:  # another server has changed the catalogue, and may have added this segment
+        added = await self._replace(found, found.with_segment(segment))
+        if id not in added.ids:  # another server has changed the catalogue, and may have added this segment
             await self._catalogue.delete([id])
-            return await self._catalogue.read()
+            return added
         log.info(
             "segment_closed", model=self._record.name, through=segment.through, entries=len(entries), bytes=size_bytes
         )
         return added
+
+    async def _replace(self, found: Catalogue, catalogue: Catalogue) -> Catalogue:
+        """Replace the catalogue unless another server has changed it; return the current one."""
+        return await self._catalogue.change(lambda now: catalogue if now.revision == found.revision else now)
 
     async def _begun_anew(self, found: Catalogue, error: LogLost | LogTrimmed) -> Catalogue:
         """Return the catalogue, restarted if the log does not continue it.
@@ -276,7 +280,7 @@ class Archiver:
         catalogue = newest.model_copy(update=cut)
         if newest.revision:
             log.warning("history_cut", model=self._record.name, position=catalogue.through, reason=str(error))
-        return await self._catalogue.put(newest, catalogue) or await self._catalogue.read()
+        return await self._replace(newest, catalogue)
 
     def _is_state_due(self, snapshot: SnapshotMeta, states: Sequence[SnapshotMeta], begin: str) -> bool:
         key = position_key(snapshot.position)

@@ -102,7 +102,7 @@ class _Block:
         self._labels: list[int] = []
         self._signs: list[NDArray[np.int8]] = []
         self._complete: list[bool] = []
-        self.told_all: list[bool] = []
+        self.complete_targets: list[bool] = []
         self._weights: list[float] = []
         self._label_ends: list[int] = [0]
         self._n_labels: list[int] = []
@@ -152,7 +152,7 @@ class _Block:
         self._labels.extend(truth.columns)
         self._signs.append(truth.signs)
         self._complete.append(truth.complete)
-        self.told_all.append(complete)
+        self.complete_targets.append(complete)
         self._label_ends.append(len(self._labels))
         self._n_labels.append(len(model.labels))
         if len(model.labels) > self.n_known[-1]:
@@ -509,8 +509,8 @@ def _measure(
         id = update.prediction_ids[number - 1]
         if update.answered is not None and model.answers is not None:
             by, example = update.answered[number - 1], update.examples[number - 1]
-            sounded = model.answers.measure(by, update.served[number - 1], example, id, model.labelled.parts)
-            entry.alarms += [(number, label) for label in sounded]
+            alarms = model.answers.measure(by, update.served[number - 1], example, id, model.labelled.parts)
+            entry.alarms += [(number, label) for label in alarms]
             continue
         served = update.served[number - 1][: target.n_labels[0]]
         answered = np.zeros((1, scores.shape[1]))
@@ -557,9 +557,9 @@ def _decide(
     likely, scores, parents = model.for_promise(probabilities, scores)
     if not block.learns:
         return promise.decide(likely, scores, parents)
-    targets, told_all, hidden = block.targets, np.array(block.told_all), model.hidden_columns
+    targets, complete_targets, hidden = block.targets, np.array(block.complete_targets), model.hidden_columns
     if not block.has_late and not block.has_others:
-        return promise.learn(likely, scores, targets, told_all, parents, hidden)
+        return promise.learn(likely, scores, targets, complete_targets, parents, hidden)
     decisions: list[Decision] = []
     for row, (entry, number) in enumerate(zip(block.entries, block.numbers, strict=True)):
         one, target, served = slice(row, row + 1), targets.part(row, row + 1), entry.update.decisions
@@ -567,11 +567,11 @@ def _decide(
             decisions += promise.decide(likely[one], scores[one], parents)
             continue
         if entry.update.prediction_ids is None or entry.update.served is None:
-            decisions += promise.learn(likely[one], scores[one], target, told_all[one], parents, hidden)
+            decisions += promise.learn(likely[one], scores[one], target, complete_targets[one], parents, hidden)
             continue
         decisions += promise.decide(likely[one], scores[one], parents)
         if served is not None and (decision := served[number - 1]) is not None:
-            promise.learn_served(decision, target, block.told_all[row], hidden)
+            promise.learn_served(decision, target, block.complete_targets[row], hidden)
     return decisions
 
 

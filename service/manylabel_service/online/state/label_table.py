@@ -89,10 +89,10 @@ def _columns(facts: LabelFacts) -> dict[str, Column]:
     """Return a number per label, NaN if missing."""
     n = len(facts.names)
     counted = facts.measured.labels()
-    examples, told, first, last = (_padded(array, n) for array in counted[:4])
+    examples, known, first, last = (_padded(array, n) for array in counted[:4])
     columns = {
         "examples": examples,
-        "frequency": _ratio(examples, told),
+        "frequency": _ratio(examples, known),
         "first_seen": _or_nan(first),
         "last_seen": _or_nan(last),
         **_measured("", counted.cumulative, n),

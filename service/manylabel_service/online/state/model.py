@@ -537,8 +537,8 @@ class OnlineModel:
         if self.groups.all is None:
             return Truth(columns, signs, complete)
         implied, all_signs = self.groups.all.imply(columns, signs, complete)
-        if id is not None and id in self.labelled.parts and (told := set(self.labelled.parts.repeated(id, implied))):
-            kept = [place for place, column in enumerate(implied) if column not in told]
+        if id is not None and id in self.labelled.parts and (known := set(self.labelled.parts.repeated(id, implied))):
+            kept = [place for place, column in enumerate(implied) if column not in known]
             implied, all_signs = [implied[place] for place in kept], all_signs[kept]
         return Truth(implied, all_signs, complete)
 

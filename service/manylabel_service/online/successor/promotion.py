@@ -14,13 +14,12 @@ import structlog
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import NotPromotable
 from manylabel_service.online.snapshots.quota import SnapshotQuota
-from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.follow import Follow, demoted, follow_of, promoted
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import TrainedSpec, read_spec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.successor.writer import SuccessorWriter
-from manylabel_service.online.updates.past_states import PastStates
+from manylabel_service.online.updates.files import ModelFiles
 from manylabel_service.storage import SEED, START, LogExtent, ModelMeta, Store, position_key
 from manylabel_service.storage.protocol import Reason
 
@@ -101,7 +100,7 @@ class PromotionWriter(SuccessorWriter):
         catalogue = self._found.beginning_at(self._begin)
         segments = [segment._replace(id=await self._copied(segment.id)) for segment in catalogue.segments]
         new = catalogue.model_copy(update={"segments": tuple(segments)})
-        await self._new_catalogue.put(await self._new_catalogue.read(), new)
+        await self._new_catalogue.change(lambda _: new)
         specs = [read_spec(record.spec) for _, record in self._successions(START)]
         shared = self._store, self._room
         self._copies = (
@@ -111,7 +110,7 @@ class PromotionWriter(SuccessorWriter):
         if self._begin != START:
             own, other = self._copies
             for at, copy, reason in ((self._begin, own, HISTORY), (SEED, other, RECENT)):
-                model = await copy.past.at(self._begin)
+                model = await copy.files.state_at(self._begin)
                 await copy.put(at, model, LogExtent(model.updates, 0), reason)
         for copy in self._copies:
             await copy.copy_states(self._begin)
@@ -127,7 +126,7 @@ class PromotionWriter(SuccessorWriter):
         while await self._advance():
             pass
         position = self._adopted
-        new, old = [await copy.past.at(position) for copy in self._copies]
+        new, old = [await copy.files.state_at(position) for copy in self._copies]
         if not _can_begin_at(self._begin, (*new.rollbacks, *old.rollbacks)):
             raise NotPromotable(self._follower.name, "its leader was rolled back to before its history; try again")
         checksum = await asyncio.to_thread(new.checksum)
@@ -164,7 +163,7 @@ class _Copy:
         seeded: bool,
     ) -> None:
         self.source, self.successor = source, successor
-        self.past = PastStates(source, store)
+        self.files = ModelFiles(source, store)
         self._store = store
         self._room = room
         self._spec = spec
@@ -172,7 +171,7 @@ class _Copy:
 
     async def copy_states(self, begin: str) -> None:
         """Copy the snapshots from a position on."""
-        key, reader = position_key(begin), SnapshotReader(self.source, self._store)
+        key, reader = position_key(begin), self.files.snapshots
         for snapshot in await self._store.snapshots.all(self.source):
             if (self._seeded and snapshot.position == SEED) or position_key(snapshot.position) < key:
                 continue

@@ -11,19 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from manylabel_service.errors import ServiceError
-from manylabel_service.online.history.archiver import is_far
+from manylabel_service.online.history.archiver import STATE_LOG_BYTES, is_far
 from manylabel_service.online.history.catalogue import Catalogue, Segment
-from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.history.segment import decode as decode_segment
 from manylabel_service.online.history.segment import encode as encode_segment
 from manylabel_service.online.snapshots.quota import SnapshotQuota
-from manylabel_service.online.snapshots.reader import SnapshotReader
-from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.successor.writer import SuccessorWriter
-from manylabel_service.online.updates.past_states import PastStates
-from manylabel_service.online.updates.replay import LARGE_ENTRY_BYTES, Interrupted, LogReplayer
+from manylabel_service.online.updates.files import ModelFiles
+from manylabel_service.online.updates.replay import LARGE_ENTRY_BYTES, Interrupted
 from manylabel_service.slices import Pace
 from manylabel_service.storage import START, Entry, LogExtent, ModelMeta, Store, pieces_of, position_key
 from manylabel_service.storage.protocol import NO_EXTENT
@@ -93,7 +90,7 @@ class Rewriter(SuccessorWriter):
     async def find(self) -> Findings:
         """Find the examples to forget."""
         await self._cut_beginning()
-        reader = HistoryReader(self._record, self._store)
+        reader = self._files.history()
         findings = Findings(begin=await reader.begin())
         position, pace = findings.begin, Pace()
         while entries := await reader.read(position):
@@ -108,14 +105,14 @@ class Rewriter(SuccessorWriter):
 
     async def _cut_beginning(self) -> None:
         """Remove the entries before the beginning of the history, which its first segment may still contain."""
-        catalogue = await self._catalogue.read()
+        catalogue = await self._files.catalogue.read()
         begin, first = catalogue.begin, next(iter(catalogue.segments), None)
         if first is None or position_key(first.after) >= position_key(begin):
             return
-        _, entries = await asyncio.to_thread(decode_segment, await self._catalogue.blob(first.id))
+        _, entries = await asyncio.to_thread(decode_segment, await self._files.catalogue.blob(first.id))
         left = [entry for entry in entries if position_key(entry.position) > position_key(begin)]
         data = await asyncio.to_thread(encode_segment, begin, left)
-        id, size_bytes = await self._catalogue.put_blob(pieces_of(data))
+        id, size_bytes = await self._files.catalogue.put_blob(pieces_of(data))
         raw_bytes, first_ms = sum(len(entry.payload) for entry in left), left[0].time_ms
         cut = Segment(id, begin, first.through, len(left), raw_bytes, size_bytes, first_ms, first.last_ms)
 
@@ -123,8 +120,8 @@ class Rewriter(SuccessorWriter):
             segments = tuple(cut if segment == first else segment for segment in found.segments)
             return found.model_copy(update={"segments": segments})
 
-        if cut not in (await self._catalogue.change(cutting)).segments:  # retention has removed the first
-            await self._catalogue.delete([id])
+        if cut not in (await self._files.catalogue.change(cutting)).segments:  # retention has removed the first
+            await self._files.catalogue.delete([id])
         await self._store.erased()
 
     def _chosen(self, entry: Entry) -> tuple[Update | None, list[int]]:
@@ -140,11 +137,8 @@ class Rewriter(SuccessorWriter):
 
     async def build(self) -> None:
         """Write the new history up to about the end of the log, and replay it."""
-        past = PastStates(self._record, self._store)
-        self._old = await past.at(self.findings.previous)
-        reader, snapshots = HistoryReader(self._record, self._store), SnapshotReader(self._record, self._store)
-        spec = read_spec(self._record.spec)
-        self._old_replayer = LogReplayer(self._record, spec, self._store, snapshots, reader.read, past.target)
+        self._old = await self._files.state_at(self.findings.previous)
+        self._old_replayer = self._files.replayer(self._files.history())
         await self._copy_early()
         for segment in self._found.segments:
             await self._rewrite(segment)
@@ -158,7 +152,7 @@ class Rewriter(SuccessorWriter):
     async def _copy_early(self) -> None:
         """Copy the snapshots before the first forgotten example."""
         new = self._found.model_copy(update={"segments": (), "moved_to": None})
-        await self._new_catalogue.put(await self._new_catalogue.read(), new)
+        await self._new_catalogue.change(lambda _: new)
         for snapshot in await self._store.snapshots.all(self._record):
             if not self._is_later(snapshot.position):
                 data = await self._store.snapshots.get(self._record, snapshot.position)
@@ -167,20 +161,21 @@ class Rewriter(SuccessorWriter):
 
     async def _replay(self) -> None:
         """Replay the new history up to the end of its log, and store states of it as an archiver does."""
-        self._new_states = _NewStates(self)
-        new = await self._new_states.at(min(self.findings.previous, self._adopted, key=position_key))
+        self._new_files = _NewFiles(self)
+        new = await self._new_files.state_at(min(self.findings.previous, self._adopted, key=position_key))
         catalogue = await self._new_catalogue.read()
         known = [each.extent for each in await self._store.snapshots.all(self.successor)] or [NO_EXTENT]
         last, log_bytes = known[0], known[-1].size_bytes
+        enough_bytes = min(STATE_LOG_BYTES, catalogue.size_bytes // 4)  # as for a history that may not grow
         for segment in catalogue.segments:
             log_bytes += segment.raw_bytes
             if not self._is_later(segment.through):
                 continue
-            await self._new_states.advance(new, segment.through)
-            if is_far(extent := LogExtent(new.updates, log_bytes), last, new.nbytes):
+            await self._new_files.advance(new, segment.through)
+            if is_far(extent := LogExtent(new.updates, log_bytes), last, new.nbytes, enough_bytes):
                 await self.put_state(segment.through, new, log_bytes)
                 last = extent
-        await self._new_states.advance(new, self._adopted)
+        await self._new_files.advance(new, self._adopted)
         self._new = new
 
     async def put_state(self, position: str, model: OnlineModel, log_bytes: int = 0) -> None:
@@ -197,7 +192,7 @@ class Rewriter(SuccessorWriter):
         if not self._is_later(segment.through):
             new = segment._replace(id=await self._copied(segment.id))
         else:
-            after, entries = await asyncio.to_thread(decode_segment, await self._catalogue.blob(segment.id))
+            after, entries = await asyncio.to_thread(decode_segment, await self._files.catalogue.blob(segment.id))
             amended = await self._amended(entries)
             data = await asyncio.to_thread(encode_segment, after, amended)
             id, size_bytes = await self._new_catalogue.put_blob(pieces_of(data))
@@ -208,7 +203,7 @@ class Rewriter(SuccessorWriter):
     async def _add(self, entries: Sequence[Entry]) -> None:
         await super()._add(await self._amended(entries))
         if self._new is not None:
-            await self._new_states.advance(self._new, entries[-1].position)
+            await self._new_files.advance(self._new, entries[-1].position)
 
     async def _amended(self, entries: Sequence[Entry]) -> list[Entry]:
         """Apply entries to the old state, and return them without forgotten examples and rejected changes."""
@@ -262,7 +257,7 @@ class Rewriter(SuccessorWriter):
         return self.findings.predictions | self.counted.predictions
 
 
-class _NewStates(PastStates):
+class _NewFiles(ModelFiles):
     """States of the new history. Target states of rollbacks are stored, so that the history may later begin after
     them."""
 
@@ -271,7 +266,7 @@ class _NewStates(PastStates):
         self._rewriter = rewriter
 
     async def target(self, position: str) -> OnlineModel:
-        """See `PastStates.target`."""
+        """See `ModelFiles.target`."""
         model = await super().target(position)
         await self._rewriter.put_state(position, model)
         return model

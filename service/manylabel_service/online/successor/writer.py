@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from manylabel_service.errors import LogTrimmed
 from manylabel_service.online.history.catalogue import CatalogueStore
-from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.prediction_store import decode_kept, encode_kept
 from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.updates.files import ModelFiles
 from manylabel_service.storage import START, Entry, ModelMeta, Store, pieces_of, position_key
 from manylabel_service.ulid import timestamp_of
 
@@ -48,12 +48,12 @@ class SuccessorWriter:
         self._store = store
         self._room = room
         self._ttl_seconds = ttl_seconds
-        self._catalogue = CatalogueStore(record, store)
-        self._reader = HistoryReader(record, store)
+        self._files = ModelFiles(record, store)
+        self._reader = self._files.history()
 
     async def _stage(self, begin: str = START) -> ModelMeta:
         """Prepare the successor, whose log begins where the history ends in segments, or at a later position."""
-        self._found = await self._catalogue.read()
+        self._found = await self._files.catalogue.read()
         log_begin = START
         try:
             await self._store.logs.read(self._record, START, 1)
@@ -66,7 +66,7 @@ class SuccessorWriter:
 
     async def _copied(self, id: str) -> str:
         """Copy a blob of the history; return the id of the copy."""
-        copy, _ = await self._new_catalogue.put_blob(pieces_of(await self._catalogue.blob(id)))
+        copy, _ = await self._new_catalogue.put_blob(pieces_of(await self._files.catalogue.blob(id)))
         return copy
 
     async def catch_up(self) -> None:

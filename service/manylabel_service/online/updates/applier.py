@@ -35,10 +35,8 @@ from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, ModelLifecycle
 from manylabel_service.hosting.kernels import GATE, NotCompiled
 from manylabel_service.hosting.position_waiters import PositionWaiters
-from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.host import Host
 from manylabel_service.online.prediction_store import SEALED_POLL_SECONDS, SEALED_SECONDS
-from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.trained import read_spec
@@ -46,8 +44,8 @@ from manylabel_service.online.state.apply import COPIED_BYTES, ApplyResult, LogE
 from manylabel_service.online.state.dry_run import SizeDelta, grown_columns
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.events import events_of
-from manylabel_service.online.updates.past_states import PastStates
-from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost, payload_bytes
+from manylabel_service.online.updates.files import ModelFiles
+from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, TargetLost, payload_bytes
 from manylabel_service.online.updates.replay_verifier import ReplayVerifier
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
 from manylabel_service.storage import Entry, ModelMeta, SnapshotMeta
@@ -76,7 +74,8 @@ class Applier(HostedModel):
     follow : log of another model that this model follows; None if it has a separate log.
     model : the state; replaced by a restore.
     queue : updates from admission to response.
-    snapshotter, snapshot_reader : writer and reader of the stored snapshots.
+    snapshotter : writer of the snapshots.
+    files : stored parts of the model.
     learning : lock of the replayer, see `LogReplayer`.
     """
 
@@ -92,13 +91,11 @@ class Applier(HostedModel):
         self.queue = UpdateQueue(record.name, settings)
         self._store = store
         self.snapshotter = Snapshotter(record, store, settings, host.snapshot_room, self.queue.wake)
-        self.snapshot_reader = SnapshotReader(record, store)
-        self._past = PastStates(record, store, self.snapshot_reader, host.pace, self.spec)
-        self._history = HistoryReader(record, store)
-        read, target = self._history.read, self._past.target
-        self._replayer = LogReplayer(record, self.spec, store, self.snapshot_reader, read, target, host.pace)
+        self.files = ModelFiles(record, store, spec=self.spec)
+        self._history = self.files.history()
+        self._replayer = ModelFiles(record, store, host.pace, self.spec).replayer(self._history)
         self.learning = self._replayer.learning
-        self._verifier = ReplayVerifier(record, self.spec, store, self.snapshot_reader, self._replayer)
+        self._verifier = ReplayVerifier(record, self.spec, store, self.files.snapshots, self._replayer)
         self._task: asyncio.Task[None] | None = None
         self._status = ApplierStatus.FOLLOWING
         self._busy = self._behind = self._must_read = self._stopping = False
@@ -141,7 +138,7 @@ class Applier(HostedModel):
 
     async def _load(self, verify: bool = False) -> None:
         if self.follow is not None:
-            self.model, snapshot, *_ = await self._replayer.stored(self._past.beginning)
+            self.model, snapshot, *_ = await self._replayer.stored(self.files.beginning)
             self.snapshotter.resume(snapshot, 0, 0)
             self.poll()
             return

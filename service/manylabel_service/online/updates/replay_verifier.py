@@ -17,6 +17,7 @@ from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import RESTORES, Interrupted, LogReplayer, TargetLost
+from manylabel_service.release import FORMAT
 from manylabel_service.storage import START, ModelMeta, SnapshotMeta, Store, position_key
 
 ENOUGH_EXAMPLES = 1_000
@@ -61,8 +62,9 @@ class ReplayVerifier:
         reading = newest = snapshots[0].position
         try:
             header = await self._reader.header(newest)
-            if "checksum" not in header:
-                raise DamagedState("no header")
+            written = header.get("version")
+            if "checksum" not in header or type(written) is not int or written > FORMAT:
+                raise DamagedState(f"no header of a format that this release reads, but of format {written}")
             reading = begin
             is_stored = any(snapshot.position == begin for snapshot in snapshots)
             model = await (self._reader.load(begin) if is_stored else asyncio.to_thread(OnlineModel, self._spec))

@@ -111,7 +111,10 @@ class RedisStore:
 
     async def _format(self) -> int:
         found = await self.engine.connection.command("GET", FORMAT_NUMBER)
-        return self.gate.supported(f"the store at {self.address}", int(found or FORMAT))
+        place = f"the store at {self.address}"
+        if found is not None and (not found.isdigit() or int(found) < 1):
+            raise StoreUnusable(f"{place} has the damaged format number {found!r}: restore it from a backup")
+        return self.gate.supported(place, FORMAT if found is None else int(found))
 
     @gated
     async def raise_format(self, number: int) -> None:

@@ -66,7 +66,7 @@ BAD: list[tuple[type, dict[str, Any], str]] = [
     (KernelFALT, {"strategy": "project", "budget": 4097}, "^budget must be an integer from 1 to 4096"),
     (KernelFALT, {"strategy": "nystroem", "budget": 4097}, "^budget must be an integer from 1 to 4096"),
     (KernelFALT, {"budget": True}, "^budget must be an integer from 1 to 4096"),
-    (KernelSALT, {"budget": None}, "^budget must be set with strategy='nystroem'"),
+    (KernelSALT, {"budget": None}, "^budget must be an integer from 1 to 4096, not None"),
     (KernelSALT, {"strategy": "project"}, "^strategy must be "),
     (KernelSALT, {"delta": -1.0}, "^delta must be a number above 0"),
     (KernelSALT, {"step": "implicit", "passes": 3}, "^passes must be None"),

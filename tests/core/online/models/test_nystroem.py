@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 def landmarks(X: Array, budget: int, shape: tuple[int, float, float, int]) -> Landmarks:
-    features = Landmarks(KernelSettings(shape, 0.0, budget, 0, False, "float64"), budget)
+    features = Landmarks(KernelSettings(shape, 0.0, budget, "float64"), budget)
     rows, _ = as_rows(X, np.float64)
     for i in range(len(X)):
         features.learn(rows.part(i, i + 1), X.shape[1])
@@ -95,7 +95,7 @@ def test_with_all_landmarks_it_is_the_linear_learner_on_the_features(kernel: typ
     model = kernel(budget=10, strategy="nystroem", gamma=0.5, fit_intercept=False, **common)
     model.partial_fit(X[:60], Y[:60])
     assert model.n_support_ == 10
-    features = model.pipeline.model._map
+    features = model.pipeline.model._landmarks
     other = linear(fit_intercept=False, **common)
     other.pipeline.grow(10, 3)
     other.restore({**other.state(), **{name: array for name, array in model.state().items() if name in other.state()}})

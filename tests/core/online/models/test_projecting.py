@@ -31,7 +31,7 @@ def inverse(C: Array) -> Array:
 def test_projection_is_least_squares(slot: int) -> None:
     """The coefficients given to the others, and the squared distance that 1 / q promises, with the ridge's part."""
     rng = np.random.default_rng(2)
-    C, alpha = gram(rng.normal(size=(8, 4)), 0.2), rng.normal(size=(8, 2, 3))
+    C, alpha = gram(rng.normal(size=(8, 4)), 0.2), rng.normal(size=(8, 3))
     others = np.arange(8) != slot
     K = C[np.ix_(others, others)] + RIDGE * np.eye(7)
     shares = np.linalg.solve(K, C[others, slot])
@@ -44,17 +44,17 @@ def test_projection_is_least_squares(slot: int) -> None:
     np.testing.assert_allclose(-q[others] / q[slot], by_least_squares, rtol=1e-6)
     projected, weights = alpha.copy(), np.zeros(8)
     project(projected, weights, slot, -q / q[slot], np.ones(8), 8)
-    np.testing.assert_allclose(projected[others], alpha[others] + shares[:, None, None] * alpha[slot], rtol=1e-6)
-    np.testing.assert_allclose(weights[others], (projected[others, 0] ** 2).sum(axis=1))
+    np.testing.assert_allclose(projected[others], alpha[others] + shares[:, None] * alpha[slot], rtol=1e-6)
+    np.testing.assert_allclose(weights[others], (projected[others] ** 2).sum(axis=1))
     # The function loses at most what is missed of the vector, label by label.
-    full, less = alpha[:, 0], projected[others, 0]
+    full, less = alpha, projected[others]
     lost = (
         full.T @ C @ full
         + less.T @ C[np.ix_(others, others)] @ less
         - full.T @ C[:, others] @ less
         - less.T @ C[others] @ full
     )
-    assert (np.diag(lost) <= (alpha[slot, 0] ** 2) * missed * (1 + 1e-9)).all()
+    assert (np.diag(lost) <= (alpha[slot] ** 2) * missed * (1 + 1e-9)).all()
 
 
 def test_the_vector_with_the_least_loss_is_removed() -> None:

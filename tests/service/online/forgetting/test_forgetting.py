@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.fleet import Fleet, each_step, hanging_after, linear_and_kernel
+from tests.service.fleet import Fleet, each_step, linear_and_kernel
 from tests.service.online.history import test_history as histories
 from tests.service.online.history.test_history import SMALL, entries_of, lived, started
 from tests.service.stores import tell_redis
+from tests.support.crashes import hanging_after, killed_after
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import ForgetRunning, NotReady, PredictionNotFound
+from manylabel_service.errors import ForgetRunning, NotReady, PredictionNotFound, StorageUnavailable
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models import successions
@@ -295,10 +296,8 @@ async def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(any_fleet: Any
     expected = never_seen(replica.spec, entries)[entries[-1].position].to_bytes()
     store = any_fleet.store(registry)
     owners = {"replace": store.models, "erased": store, "purge": CatalogueStore}
-    with hanging_after(owners.get(step, Rewriter), "delete_all" if step == "purge" else step) as reached:
+    async with killed_after(any_fleet, registry, owners.get(step, Rewriter), "delete_all" if step == "purge" else step):
         receipt = await registry.forgetter.begin(replica, REFS, None)
-        await reached.wait()
-    await any_fleet.kill(registry)
     again = await any_fleet.start(**SMALL)
     receipt = await ended(again, receipt.id)
     switched = step in ("replace", "purge", "erased")
@@ -384,7 +383,7 @@ MARKER = random.Random(7).randbytes(32)
 
 @pytest.fixture
 def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archivers, "SEGMENT_BYTES", 500)
+    monkeypatch.setattr(archivers, "SEGMENT_BYTES", 450)
 
 
 async def marked(registry: Any, fleet: Any) -> None:
@@ -458,6 +457,26 @@ async def test_no_file_keeps_a_trace_of_forgotten_examples(lone_fleet: Any, tmp_
     assert (await forgotten(registry)).examples == 4
     assert files_with_traces(tmp_path) == []
     assert await in_segments(registry, lone_fleet) == []
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_the_receipt_waits_for_the_deletion_of_the_old_snapshots(
+    lone_fleet: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = await lone_fleet.start(**SMALL)
+    await marked(registry, lone_fleet)
+    snapshots = lone_fleet.store(registry).snapshots
+    forget, failures = snapshots.forget, iter([StorageUnavailable("for the test", heals=True)])
+
+    async def failing(incarnation: int) -> None:
+        for error in failures:
+            raise error
+        await forget(incarnation)
+
+    monkeypatch.setattr(snapshots, "forget", failing)
+    assert (await forgotten(registry)).examples == 4
+    assert next(failures, None) is None
+    assert files_with_traces(tmp_path) == []
 
 
 @pytest.mark.usefixtures("short_segments")

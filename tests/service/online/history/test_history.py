@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.service.fleet import Fleet, each_learner
-from tests.service.stores import FailingStore
+from tests.support.crashes import crash_at_every_step
 
 from manylabel_core.label_structure import Group
 from manylabel_service import ulid
@@ -28,7 +28,6 @@ from manylabel_service.errors import (
     ModelDamaged,
     PositionNotFound,
     PredictionLabelled,
-    StorageUnavailable,
 )
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.models.registry import Registry
@@ -47,7 +46,7 @@ SMALL = {"snapshot_every_seconds": 1000.0, "snapshot_every_updates": 10_000, "sn
 
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archivers, "SEGMENT_BYTES", 500)
+    monkeypatch.setattr(archivers, "SEGMENT_BYTES", 450)
     monkeypatch.setattr(archivers, "STATE_EXAMPLES", 25)
     monkeypatch.setattr(archivers, "STATE_SHARE", 0)
     monkeypatch.setattr(archivers, "READ_ENTRIES", 7)
@@ -363,25 +362,23 @@ async def all_of(store: Store, record: ModelMeta, after: str = START) -> list[En
     return found
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("method", ["blobs.put", "documents.put", "logs.trim"])
-async def test_an_archiver_that_fails_at_any_step_loses_and_repeats_nothing(
-    store: Store, method: str, after: bool
-) -> None:
-    record, entries = await filled(store)
-    for number in (1, 2, 5):
-        failing: Any = FailingStore(store, number - 1, done=after, method=method)
-        archiver = Archiver(record, failing, HistoryLimits(1 << 20))
-        through = entries[25 * number].position
-        try:
-            trimmed = await archiver.close(through)
-            await failing.logs.trim(record, trimmed)
-        except StorageUnavailable:
-            pass
+@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
+async def test_an_archiver_that_fails_at_any_step_loses_and_repeats_nothing(store: Store, done: bool) -> None:
+    record, entries = await filled(store, 400)
+
+    async def archive(failing: Any, step: int) -> None:
+        trimmed = await Archiver(record, failing, HistoryLimits(1 << 20)).close(
+            entries[min(20 * (step + 1), 390)].position
+        )
+        await failing.logs.trim(record, trimmed)
+
+    async def check(step: int = 0) -> None:
         assert await all_of(store, record) == entries
+
+    assert await crash_at_every_step(store, archive, check, done=done) >= 6
     archiver = Archiver(record, store, HistoryLimits(1 << 20))
-    await store.logs.trim(record, await archiver.close(entries[140].position))
-    assert await all_of(store, record) == entries
+    await store.logs.trim(record, await archiver.close(entries[390].position))
+    await check()
     catalogue = await HistoryReader(record, store).catalogue()
     assert len(catalogue.segments) > 10
     for one, next in zip(catalogue.segments, catalogue.segments[1:], strict=False):

@@ -51,7 +51,7 @@ async def test_memory_is_released_after_any_error(error: BaseException, fails: s
     def fail(*_: object) -> Any:
         raise error
 
-    store: Any = SimpleNamespace(snapshots=SimpleNamespace(all=all_snapshots), documents=None)
+    store: Any = SimpleNamespace(snapshots=SimpleNamespace(all=all_snapshots), documents=None, blobs=None)
     model: Any = SimpleNamespace(nbytes=100, position="1", to_buffer=fail)
     shared = quota.SnapshotQuota(store, max_stored_bytes=1)
     record, settings = ModelMeta("m", 1, b"{}"), Settings(data_dir=tmp_path)

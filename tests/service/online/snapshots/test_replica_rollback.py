@@ -76,12 +76,12 @@ class TestRollback:
         await eventually_async(lambda: one.snapshotter.covered == one.model.position and not one.snapshotter.busy)
         await learn(fleet, one, 1)
         await one.take_snapshot()
-        pinned = [snapshot.position for snapshot in await one.snapshot_reader.list() if snapshot.pinned]
+        pinned = [snapshot.position for snapshot in await one.files.snapshots.list() if snapshot.pinned]
         assert pinned == [target.position], "the log still begins before the rollback"
         for _ in range(4):
             await learn(fleet, one, 1)
             await one.take_snapshot()
-        snapshots = await one.snapshot_reader.list()
+        snapshots = await one.files.snapshots.list()
         assert [snapshot.pinned for snapshot in snapshots] == [False] * 3
         assert target.position not in [snapshot.position for snapshot in snapshots]
 
@@ -93,7 +93,7 @@ class TestRollback:
         for _ in range(3):
             await learn(fleet, one, 1)
             await one.take_snapshot()
-        assert target.position in [snapshot.position for snapshot in await one.snapshot_reader.list()]
+        assert target.position in [snapshot.position for snapshot in await one.files.snapshots.list()]
         assert (await one.rollback(target.position)).updates == 1
 
     async def test_a_damaged_target_is_restored_from_the_history(self, fleet: Any) -> None:
@@ -107,7 +107,7 @@ class TestRollback:
         await fleet.store(registry).snapshots.put(one.record, target.position, bytes(data))
         assert (await one.state_at(target.position)).to_bytes() == before
         assert (await one.rollback(target.position)).updates == 2
-        assert [snapshot.pinned for snapshot in await one.snapshot_reader.list()] == [False]
+        assert [snapshot.pinned for snapshot in await one.files.snapshots.list()] == [False]
         assert (await one.update([fleet.example(0)])).updates == 3
         await fleet.agreed()
 

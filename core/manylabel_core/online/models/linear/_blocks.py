@@ -39,8 +39,10 @@ N_EVIDENCE = 3
 
 
 @compiled
-def score_blocks(table, constant, blocks, evidence, indptr, indices, values, starts, present, vectors, scores, shares):  # type: ignore[no-untyped-def]
+def score_blocks(table, constant, blocks, evidence, examples, fields, scores, shares):  # type: ignore[no-untyped-def]
     """Write the scores (n_samples, 1 + n_labels) of rows, and the gain (n_samples, n_blocks) of each block in them."""
+    starts, present, vectors = fields
+    indptr, indices, values = examples
     width = padded(table, scores.shape[1])
     parts, work = np.empty((len(starts), width)), np.empty(width)
     columns = np.arange(blocks.shape[0], dtype=np.int32)
@@ -52,33 +54,16 @@ def score_blocks(table, constant, blocks, evidence, indptr, indices, values, sta
 
 
 @compiled
-def learn_blocks(  # type: ignore[no-untyped-def]
-    table,
-    squares,
-    constant,
-    update,
-    blocks,
-    block_squares,
-    evidence,
-    n_effective,
-    means,
-    counts,
-    indptr,
-    indices,
-    values,
-    starts,
-    present,
-    vectors,
-    listed_indptr,
-    listed,
-    listed_signs,
-    complete,
-    n_labels,
-    weights,
-    scores,
-    shares,
-):
-    """Learn rows in order; write the scores of each row before it was learnt, and the gains of its blocks."""
+def learn_blocks(words, own, examples, fields, targets, scores, shares):  # type: ignore[no-untyped-def]
+    """Learn rows in order; write the scores of each row before it was learnt, and the gains of its blocks.
+
+    `words` has the parts of the linear model, `own` the arrays of `VectorBlocks`.
+    """
+    table, squares, constant, update = words
+    blocks, block_squares, evidence, n_effective, means, counts = own
+    starts, present, vectors = fields
+    indptr, indices, values = examples
+    listed_indptr, listed, listed_signs, complete, n_labels, weights = targets
     width, longest = padded(table, scores.shape[1]), max(longest_row(indptr), len(blocks))
     n_blocks = len(starts)
     parts, work = np.empty((n_blocks, width)), np.empty((SCRATCH, width))

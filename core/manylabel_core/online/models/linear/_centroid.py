@@ -37,8 +37,9 @@ MIN_SQUARE = 1e-12
 
 
 @compiled
-def score_centroid(table, labels, seen, indptr, indices, values, scores):  # type: ignore[no-untyped-def]
+def score_centroid(table, labels, seen, examples, scores):  # type: ignore[no-untyped-def]
     """Write the scores (n_samples, 1 + n_labels) of rows; features that were never learnt count as 0."""
+    indptr, indices, values = examples
     z, sums = np.empty(longest_row(indptr)), np.empty(padded(table, scores.shape[1]))
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
@@ -46,22 +47,10 @@ def score_centroid(table, labels, seen, indptr, indices, values, scores):  # typ
 
 
 @compiled
-def learn_centroid(  # type: ignore[no-untyped-def]
-    table,
-    labels,
-    seen,
-    indptr,
-    indices,
-    values,
-    listed_indptr,
-    listed,
-    listed_signs,
-    complete,
-    n_labels,
-    weights,
-    scores,
-):
+def learn_centroid(table, labels, seen, examples, targets, scores):  # type: ignore[no-untyped-def]
     """Learn rows in order; write the scores of each row before it was learnt."""
+    indptr, indices, values = examples
+    listed_indptr, listed, listed_signs, _, n_labels, weights = targets
     z, sums = np.empty(longest_row(indptr)), np.empty(padded(table, scores.shape[1]))
     for i in range(len(indptr) - 1):
         row, now, weight = slice(indptr[i], indptr[i + 1]), n_labels[i], weight_of(weights, i)
@@ -82,8 +71,9 @@ def learn_centroid(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def score_sparse_centroid(table, labels, seen, indptr, indices, values, scores):  # type: ignore[no-untyped-def]
+def score_sparse_centroid(table, labels, seen, examples, scores):  # type: ignore[no-untyped-def]
     """Write the scores of rows as `score_centroid`, with a sparse table."""
+    indptr, indices, values = examples
     z, sums = np.empty(longest_row(indptr)), np.empty(_width(scores))
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
@@ -91,27 +81,14 @@ def score_sparse_centroid(table, labels, seen, indptr, indices, values, scores):
 
 
 @compiled
-def learn_sparse_centroid(  # type: ignore[no-untyped-def]
-    table,
-    labels,
-    seen,
-    first,
-    indptr,
-    indices,
-    values,
-    listed_indptr,
-    listed,
-    listed_signs,
-    complete,
-    n_labels,
-    weights,
-    scores,
-):
+def learn_sparse_centroid(table, labels, seen, first, examples, targets, scores):  # type: ignore[no-untyped-def]
     """Learn rows as `learn_centroid`, to the bit, with a sparse table.
 
     Begins with row `first`. Returns the first row that was not learnt, and the room that the pool may lack for it; then
     nothing of this row has been learnt.
     """
+    indptr, indices, values = examples
+    listed_indptr, listed, listed_signs, _, n_labels, weights = targets
     z, sums = np.empty(longest_row(indptr)), np.empty(_width(scores))
     for i in range(first, len(indptr) - 1):
         row, now, weight = slice(indptr[i], indptr[i + 1]), n_labels[i], weight_of(weights, i)

@@ -42,24 +42,10 @@ from manylabel_core.online.updates._update import (
 
 
 @compiled
-def learn_linear(  # type: ignore[no-untyped-def]
-    table,
-    feature_squares,
-    constant,
-    update,
-    others,
-    indptr,
-    indices,
-    values,
-    listed_indptr,
-    listed,
-    listed_signs,
-    complete,
-    n_labels,
-    weights,
-    scores,
-):
+def learn_linear(table, feature_squares, constant, update, others, examples, targets, scores):  # type: ignore[no-untyped-def]
     """Learn rows in order; write each one's scores before it was learnt. See `run_update` for `others`."""
+    indptr, indices, values = examples
+    listed_indptr, listed, listed_signs, complete, n_labels, weights = targets
     eta, damping = update[ETA], update[DELTA]
     width, longest = padded(table, scores.shape[1]), longest_row(indptr)
     scored = np.empty(width, np.float64)
@@ -106,29 +92,14 @@ def learn_linear(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def learn_sparse(  # type: ignore[no-untyped-def]
-    table,
-    intercept,
-    first,
-    feature_squares,
-    constant,
-    update,
-    indptr,
-    indices,
-    values,
-    listed_indptr,
-    listed,
-    listed_signs,
-    complete,
-    n_labels,
-    weights,
-    scores,
-):
+def learn_sparse(table, intercept, first, feature_squares, constant, update, examples, targets, scores):  # type: ignore[no-untyped-def]
     """Learn rows as `learn_linear`, to the bit, with a sparse table, without metrics of weights.
 
     Begins with row `first`. Returns the first row that was not learnt, and the room that the pool may lack for it; then
     nothing of this row has been learnt. `intercept`, of shape (1, 1, width), is row 0 of a dense table.
     """
+    indptr, indices, values = examples
+    listed_indptr, listed, listed_signs, complete, n_labels, weights = targets
     width, longest = padded(intercept, scores.shape[1]), longest_row(indptr)
     present, squares = np.empty(width), np.empty(longest if len(feature_squares) > 0 else 0)
     rows, x, direction = (
@@ -169,8 +140,9 @@ def learn_sparse(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def score_sparse(table, intercept, constant, indptr, indices, values, scores):  # type: ignore[no-untyped-def]
+def score_sparse(table, intercept, constant, examples, scores):  # type: ignore[no-untyped-def]
     """Write the scores (n_samples, 1 + n_labels) of rows; features without weights count as 0."""
+    indptr, indices, values = examples
     present = np.empty(padded(intercept, scores.shape[1]))
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])

@@ -23,8 +23,9 @@ WEIGHTS = np.int64(0)
 
 
 @compiled
-def score_linear(table, constant, indptr, indices, values, scores):  # type: ignore[no-untyped-def]
+def score_linear(table, constant, examples, scores):  # type: ignore[no-untyped-def]
     """Write the scores (n_samples, 1 + n_labels) of rows to predict by; features without weights count as 0."""
+    indptr, indices, values = examples
     scored = np.empty(padded(table, scores.shape[1]), np.float64)
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])

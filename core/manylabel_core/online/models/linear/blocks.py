@@ -81,14 +81,14 @@ class VectorBlocks(Part):
         """Learn rows in order; write the scores of each before it was learnt, and return the gains of its blocks."""
         shares = np.empty((len(scores), len(self._evidence)))
         own = self._table, self._squares, self._evidence, self._n_effective, self._means, self._counts
-        learn_blocks(*self._words.parts, *own, *rows, *vectors, *targets, scores, shares)
+        learn_blocks(self._words.parts, own, rows, vectors, targets, scores, shares)
         return shares
 
     def score(self, rows: Rows, vectors: VectorRows, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Write the scores of rows; return the gains of their blocks."""
         shares = np.empty((len(scores), len(self._evidence)))
         table, _, constant, _ = self._words.parts
-        score_blocks(table, constant, self._table, self._evidence, *rows, *vectors, scores, shares)
+        score_blocks(table, constant, self._table, self._evidence, rows, vectors, scores, shares)
         return shares
 
     def share(self, has_words: bool, present: NDArray[np.bool_]) -> NDArray[np.float64]:

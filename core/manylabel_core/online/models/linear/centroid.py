@@ -50,20 +50,20 @@ class Centroid(Model):
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
         dense, sparse = self._table.both
         if sparse is None:
-            learn_centroid(dense, self._labels, self._seen, *rows, *targets, scores)
+            learn_centroid(dense, self._labels, self._seen, rows, targets, scores)
             return
         first = 0
         while first < len(scores):
-            part = first, *rows, *targets, scores
+            part = first, rows, targets, scores
             first, room = learn_sparse_centroid(sparse.parts, self._labels, self._seen, *part)
             sparse.reserve(room)
 
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
         dense, sparse = self._table.both
         if sparse is None:
-            score_centroid(dense, self._labels, self._seen, *rows, scores)
+            score_centroid(dense, self._labels, self._seen, rows, scores)
         else:
-            score_sparse_centroid(sparse.parts, self._labels, self._seen, *rows, scores)
+            score_sparse_centroid(sparse.parts, self._labels, self._seen, rows, scores)
 
     def scorer(self, features: NDArray[np.int32], label: int) -> Scorer:
         sums = self._table.column(features, 1 + label)[1:]

@@ -96,19 +96,19 @@ class LinearModel(Model):
         dense, sparse = self._table.both
         if sparse is None:
             model = dense, self._feature_squares, self._constant, self._update
-            learn_linear(*model, self._others, *rows, *targets, scores)
+            learn_linear(*model, self._others, rows, targets, scores)
             return
         first, settings = 0, (self._feature_squares, self._constant, self._update)
         while first < len(scores):
-            first, room = learn_sparse(sparse.parts, dense, first, *settings, *rows, *targets, scores)
+            first, room = learn_sparse(sparse.parts, dense, first, *settings, rows, targets, scores)
             sparse.reserve(room)
 
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
         dense, sparse = self._table.both
         if sparse is None:
-            score_linear(dense, self._constant, *rows, scores)
+            score_linear(dense, self._constant, rows, scores)
         else:
-            score_sparse(sparse.parts, dense, self._constant, *rows, scores)
+            score_sparse(sparse.parts, dense, self._constant, rows, scores)
 
     def scorer(self, features: NDArray[np.int32], label: int) -> Scorer:
         """Return the weights of a label minus those of the threshold."""

@@ -48,25 +48,13 @@ def score_stack(shared, labels, margins, evidence, scores):  # type: ignore[no-u
 
 
 @compiled
-def learn_stack(  # type: ignore[no-untyped-def]
-    shared,
-    labels,
-    existing,
-    margins,
-    evidence,
-    listed_indptr,
-    listed,
-    listed_signs,
-    complete,
-    n_labels,
-    weights,
-    scores,
-):
+def learn_stack(shared, labels, existing, margins, evidence, targets, scores):  # type: ignore[no-untyped-def]
     """Learn rows in order; write the log-odds of each row before it was learnt, 0 for labels that did not exist.
 
     `existing`, of length 1, is the number of labels so far; a label does not count in its first example. Other
     arguments are those of `score_stack`.
     """
+    listed_indptr, listed, listed_signs, complete, n_labels, weights = targets
     width, n_own = scores.shape[1] - 1, len(margins) + 2
     n_coefficients = n_own + int(len(evidence) > 0)
     n_curvatures = n_coefficients * (n_coefficients + 1) // 2

@@ -110,7 +110,7 @@ class Stack(Model):
         else:
             self._others["centroid"].learn(rows, targets, margins[1])
             self._vectors.learn(rows, vectors, targets, margins)
-        learn_stack(self._shared, self._labels, self._existing, margins, evidence, *targets, scores)
+        learn_stack(self._shared, self._labels, self._existing, margins, evidence, targets, scores)
 
     def score(
         self,

@@ -128,6 +128,8 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreDamaged(path, "it is a database of another program")
     if (found := format_number(connection)) > FORMAT:
         raise StoreTooNew(str(path), found=found, known=FORMAT)
+    if found < 1:
+        raise StoreDamaged(path, f"its format number is {found}")
     found_tables = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
     if not {statement for statement in _SCHEMA if statement.startswith("CREATE")} <= found_tables:
         raise StoreDamaged(path, "its tables differ from those of this release")
