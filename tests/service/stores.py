@@ -5,6 +5,7 @@ Servers that share one are made by the fixture `any_fleet`.
 
 import contextlib
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,6 @@ import pytest
 from tests.simulation.store import SimulatedStore, new_disk
 from tests.support.waiting import DEADLINE_SECONDS
 
-from manylabel_service.clock import now_ms
 from manylabel_service.storage import START, Address, Durability, Entry, ModelMeta, SQLiteStore, Store
 from manylabel_service.storage.redis import RedisStore
 
@@ -58,7 +58,7 @@ def _at(url: str) -> StoreUnderTest:
 
 
 def simulated(request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:
-    disk = new_disk(now_ms)
+    disk = new_disk(lambda: time.time_ns() // 1_000_000)
     return StoreUnderTest(lambda: SimulatedStore(disk), lambda: len(disk.blobs) + len(disk.unfinished), True)
 
 
@@ -69,6 +69,8 @@ STORES: dict[str, Callable[[pytest.FixtureRequest, Path], StoreUnderTest]] = {
     "simulated": simulated,
 }
 """By name, from the test that asks and an empty directory."""
+REAL = [kind for kind in STORES if kind != "simulated"]
+"""Stores with bytes of their own, which can be damaged."""
 
 
 async def read_all(store: Store, record: ModelMeta, after: str = START, limit: int = 1_000) -> list[Entry]:

@@ -1,7 +1,6 @@
 """Authentication by the keys known to this process."""
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from manylabel_service.access.patterns import ANY
 from manylabel_service.access.rates import NO_RATES, RateLimiter
 from manylabel_service.access.scopes import ADMIN, SCOPES
 from manylabel_service.clock import now_ms
+from manylabel_service.environment import time
 from manylabel_service.errors import (
     BeyondOwnKey,
     CannotServeOpenly,

@@ -1,6 +1,6 @@
 """Time since this process last reached the store: the maximum age of predictions from memory."""
 
-import time
+from manylabel_service.environment import time
 
 SILENCE_SECONDS = 3.0
 """Seconds without a response after which the store counts as unavailable; it is polled every second. It does not matter

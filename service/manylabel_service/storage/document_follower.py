@@ -1,8 +1,8 @@
 """Cursor over the documents of one kind, to follow the changes of other processes."""
 
-import time
 from typing import NamedTuple
 
+from manylabel_service.environment import time
 from manylabel_service.storage.protocol import Document, Documents
 
 WHOLE_SECONDS = 60.0
