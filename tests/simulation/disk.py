@@ -3,7 +3,7 @@
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from manylabel_service.errors import (
     LogLost,
@@ -27,7 +27,15 @@ FIRST_NUMBERS = 10**9
 
 @dataclass
 class Log:
-    """Log of one incarnation. `trimmed` is the key of the last position removed, `last` that of the last one added."""
+    """Log of one incarnation.
+
+    Attributes
+    ----------
+    trimmed : key of the last position that was removed.
+    last : key of the last position that was added.
+    begin : key of the position before the first entry.
+    untrimmed : all entries that were ever added.
+    """
 
     trimmed: Key
     last: Key
@@ -35,9 +43,15 @@ class Log:
     entries: list[Entry] = field(default_factory=list)
     keys: list[Key] = field(default_factory=list)
     sealed: bool = False
+    begin: Key = ()
+    untrimmed: list[Entry] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.begin = self.begin or self.trimmed
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Add entries at the end."""
+        self.untrimmed += entries
         for entry in entries:
             self.entries.append(entry)
             self.keys.append(position_key(entry.position))
@@ -87,6 +101,24 @@ class Disk:
         """Blobs that are being written."""
         self._incarnations = 0
         self._revisions = 0
+
+    def copy(self) -> "Disk":
+        """Return what a replica of the disk has that lags from now on."""
+        other = Disk(self.now_ms, self._rng)
+        other.go_back(self)
+        return other
+
+    def go_back(self, earlier: "Disk") -> None:
+        """Take over the data of an earlier copy, as after a failover that loses the last changes."""
+        for name in ("format", "_incarnations", "_revisions"):
+            setattr(self, name, getattr(earlier, name))
+        self.models, self.staged = dict(earlier.models), set(earlier.staged)
+        self.logs = {
+            number: replace(log, entries=[*log.entries], keys=[*log.keys], untrimmed=[*log.untrimmed])
+            for number, log in earlier.logs.items()
+        }
+        self.predictions = {number: dict(stored) for number, stored in earlier.predictions.items()}
+        self.documents, self.blobs = dict(earlier.documents), dict(earlier.blobs)
 
     # Models
 
