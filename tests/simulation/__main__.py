@@ -5,7 +5,6 @@ import gc
 import os
 import sys
 import time
-import traceback
 from collections import Counter
 
 SHOWN = 60
@@ -44,8 +43,7 @@ def main() -> int:
             if not options.keep_going:
                 for at, process, text in lifetime.world.trace[-options.lines :]:
                     print(f"{at:10.4f} {process:>6} {text}")
-                if violation.__cause__ is not None:
-                    traceback.print_exception(violation.__cause__)
+                print(lifetime.world.cause)
                 break
         total["lifetimes"] += 1
         total["callbacks"] += lifetime.world.loop.steps

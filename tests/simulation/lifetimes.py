@@ -216,11 +216,10 @@ class Lifetime:
 
     async def _delete(self, name: str) -> None:
         async def delete(server: Server) -> None:
-            registry = server.registry
-            await registry.delete(name)
-            storing = [each for each in registry.resident() if isinstance(each, Replica) and each.snapshotter.busy]
-            if not storing and (left := registry.snapshot_room.bytes_in_memory):
-                self.world.fail(f"the deletion of {name} has left {left} bytes of snapshots reserved")
+            hosted = [each for each in server.registry.resident() if each.name == name]
+            await server.registry.delete(name)
+            if any(isinstance(each, Replica) and each.snapshotter.busy for each in hosted):
+                self.world.fail(f"{name} is deleted, and its snapshot is still being stored in {server.process}")
 
         try:
             await self._until_done(f"delete {name}", delete, (ModelNotFound,))
@@ -233,6 +232,7 @@ class Lifetime:
             key, text = new_key("k", SCOPES)
 
             async def add(server: Server, key: Any = key) -> None:
+                server.registry.require_ready()
                 await server.keyring.add(key.model_copy(), ANYONE)
 
             if self.world.servers:
@@ -250,6 +250,7 @@ class Lifetime:
 
     async def _revoke(self, id: str) -> None:
         async def revoke(server: Server) -> bool:
+            server.registry.require_ready()
             return await server.keyring.revoke(id, ANYONE) is None
 
         while not await self._until_done(f"revoke {id}", revoke):

@@ -28,6 +28,10 @@ class Stuck(AssertionError):
     """Nothing will ever run again, or something runs for ever."""
 
 
+class Ended(Exception):
+    """The lifetime has ended early."""
+
+
 class SimulatedLoop(asyncio.BaseEventLoop):
     """Loop of all processes of a lifetime.
 
@@ -39,7 +43,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     ----------
     steps : number of callbacks that have run.
     crashed : names of the processes that have crashed.
-    places : files and lines of the awaits at which they crashed, with their numbers.
+    ended : set to end the lifetime with `Ended`.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -47,7 +51,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.rng = rng
         self.steps = 0
         self.crashed: set[str] = set()
-        self.fatal: BaseException | None = None
+        self.ended = False
         self._now = 1_000.0
         self._ready_of: dict[str, deque[asyncio.Handle]] = {}
         self._timers: list[tuple[float, float, int, asyncio.TimerHandle]] = []
@@ -110,8 +114,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if self.steps > MAX_STEPS:
             raise Stuck(f"more than {MAX_STEPS:,} steps")
         handle._run()
-        if self.fatal is not None:
-            raise self.fatal
+        if self.ended:
+            raise Ended
         if self._crashes and name in self._crashes:
             left, then = self._crashes.pop(name)
             if left > 1:
@@ -192,6 +196,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         for task in self._tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
         self._timers.clear()
+        self._crashes.clear()
         self._ready_of.clear()
         self._tasks.clear()
         self.close()

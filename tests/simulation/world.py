@@ -4,6 +4,7 @@ import asyncio
 import gc
 import random
 import sys
+import traceback
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 
 import structlog
 from tests.simulation.disk import Disk
-from tests.simulation.loop import PROCESS, SimulatedLoop, Stuck
+from tests.simulation.loop import PROCESS, Ended, SimulatedLoop, Stuck
 from tests.simulation.network import Faults, FaultyNetwork
 from tests.simulation.store import SimulatedStore
 from tests.support.limits import settings_of
@@ -53,6 +54,7 @@ class Server:
     store: SimulatedStore
     registry: Registry
     keyring: Keyring
+    starting: asyncio.Task[None] | None = None
     pending: set[asyncio.Future[Any]] = field(default_factory=set)
     alive: bool = True
 
@@ -67,6 +69,9 @@ class Server:
 
     async def stop(self) -> None:
         """Stop in the order of `manylabel_service.lifespan.lifespan`."""
+        if self.starting is not None:
+            self.starting.cancel()
+            await asyncio.gather(self.starting, return_exceptions=True)
         await self.registry.stop()
         await self.keyring.stop()
         await self.store.close()
@@ -104,6 +109,8 @@ class World:
         self.trace: list[tuple[float, str, str]] = []
         self.slots: list[Server | None] = []
         self.settings = settings_of()
+        self.violation: str | None = None
+        self.cause = ""
         self._started = 0
         self._over = False
 
@@ -128,18 +135,19 @@ class World:
         said = " ".join(f"{key}={value}" for key, value in event.items() if key not in ("event", "exc_info"))
         self.note(f"log {event['event']} {said}")
         error = event.get("exc_info")
-        if error:
-            error = sys.exc_info()[1] if error is True else error
+        error = sys.exc_info()[1] if error is True else error
+        if error and not isinstance(error, ServiceError):
             self.fail(f"unexpected error: {event['event']}: {error!r}", error)
         raise structlog.DropEvent
 
     def fail(self, text: str, cause: Any = None) -> None:
-        """End the lifetime with a violation."""
-        if self.loop.fatal is None and not self._over:
+        """End the lifetime with a violation, which has no references to what still runs."""
+        if self.violation is None and not self._over:
             self.note(f"VIOLATION {text}")
-            violation = Violation(text)
-            violation.__cause__ = cause if isinstance(cause, BaseException) else None
-            self.loop.fatal = violation
+            self.violation = text
+            if isinstance(cause, BaseException):
+                self.cause = "".join(traceback.format_exception(cause))
+        self.loop.ended = self.violation is not None
 
     # -- servers --------------------------------------------------------------------------------------
 
@@ -148,7 +156,7 @@ class World:
         """Servers that run."""
         return [server for server in self.slots if server is not None and server.alive]
 
-    def start(self, slot: int) -> asyncio.Task[Any]:
+    def start(self, slot: int) -> None:
         """Start a server at a place where none runs."""
         self._started += 1
         process = f"{'abcd'[slot]}{self._started}"
@@ -159,7 +167,7 @@ class World:
         finally:
             PROCESS.reset(token)
         self.note("start", process)
-        return self.loop.spawn(process, self._run(server))
+        server.starting = self.loop.spawn(process, self._run(server))
 
     async def _run(self, server: Server) -> None:
         try:
@@ -244,21 +252,27 @@ class World:
             try:
                 self.loop.run_until_complete(life)
             except Stuck as error:
-                self.note(f"VIOLATION {error}")
-                raise Violation(str(error)) from error
+                self.fail(str(error))
+            except Ended:
+                pass
             finally:
                 asyncio.set_event_loop(None)
+                del life
                 self._end()
                 gc.enable()
+        if self.violation is not None:
+            raise Violation(self.violation)
 
     def _end(self) -> None:
         """Close the coroutines that are left, which cannot do what they want to do last."""
         self._over = True
+        self.loop.ended = False
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
         try:
             with warnings.catch_warnings(action="ignore"):
                 self.loop.dispose()
                 self.slots.clear()
+                self.disk.unfinished.clear()
                 gc.collect()
         finally:
             sys.unraisablehook = hook
