@@ -48,7 +48,7 @@ def main() -> int:
         total["lifetimes"] += 1
         total["callbacks"] += lifetime.world.loop.steps
         total["crashes"] += len(lifetime.world.loop.crashed)
-        total["updates"] += len(lifetime.known.learnt)
+        total.update(lifetime.done)
         total.update(lifetime.world.faults.counts)
     seconds = time.process_time() - began
     rate = total["lifetimes"] / seconds * 3_600 if seconds else 0.0

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -77,6 +78,7 @@ class Lifetime:
     Attributes
     ----------
     world : servers, store and loop.
+    done : number of successful requests of each kind.
     """
 
     def __init__(self, seed: int) -> None:
@@ -85,6 +87,7 @@ class Lifetime:
         self.known = Known()
         self._states: dict[tuple[int, str], str] = {}
         self._positions: dict[tuple[str, int], str] = {}
+        self.done = Counter[str]()
         self._n_names = 0
         self._backup: Disk | None = None
 
@@ -137,6 +140,7 @@ class Lifetime:
                 try:
                     result = await world.request(server, work)
                     world.note(f"{what} -> {server.process}: {result}", "client")
+                    self.done[what.split()[0]] += 1
                     return result
                 except final:
                     raise
@@ -229,6 +233,7 @@ class Lifetime:
     async def _keys(self) -> None:
         """Create keys and revoke them."""
         for _ in range(self.rng.randrange(8)):
+            await asyncio.sleep(self.rng.expovariate(2))
             key, text = new_key("k", SCOPES)
 
             async def add(server: Server, key: Any = key) -> None:
@@ -242,11 +247,11 @@ class Lifetime:
                 except (ServiceError, Disconnected):
                     continue  # it may exist or not
                 self.world.note(f"key {key.id} added at {server.process}", "client")
+                self.done["key"] += 1
                 self.known.keys[key.id] = text
                 await asyncio.sleep(self.rng.expovariate(1))
                 if self.rng.random() < 0.7:
                     await self._revoke(key.id)
-            await asyncio.sleep(self.rng.expovariate(1))
 
     async def _revoke(self, id: str) -> None:
         async def revoke(server: Server) -> bool:
@@ -356,8 +361,11 @@ class Lifetime:
 
     async def _check_models(self) -> None:
         for server in self.world.servers:
-            if left := server.registry.snapshot_room.bytes_in_memory:
-                self.world.fail(f"{left} bytes of snapshots are reserved in {server.process}")
+            until = self.world.loop.time() + SETTLED_SECONDS
+            while (left := server.registry.snapshot_room.bytes_in_memory) and self.world.loop.time() < until:
+                await asyncio.sleep(0.1)
+            if left:
+                self.world.fail(f"{left} bytes of snapshots stay reserved in {server.process}")
         for name in self.world.disk.models:
             for server in self.world.servers:
                 replica = await self._until_synced(server, name)

@@ -88,7 +88,7 @@ class Keyring:
     # -- lifecycle --------------------------------------------------------------------------------
 
     async def start(self, *, check: bool = True) -> None:
-        """Read the keys, and follow them from now on. Raises CannotServeOpenly or StorageError.
+        """Read the keys, and follow them from now on; may be called again. Raises CannotServeOpenly or StorageError.
 
         Without `check`, CannotServeOpenly is not raised, because another process of the server checks that a key
         exists.
@@ -96,7 +96,8 @@ class Keyring:
         async with self._key_store.changes(whole=True) as (found, ids):
             if check and not ids and self._reached_at is not None:
                 raise CannotServeOpenly(self._reached_at)
-            self._open, self._known = self._reached_at is None, True
+            if not self._known:  # a repeated start finds only what has changed
+                self._open, self._known = self._reached_at is None, True
             self._note(found)
         if self._following is None:
             self._following = asyncio.create_task(self._follow(), name="keys")
