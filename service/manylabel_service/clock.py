@@ -1,7 +1,8 @@
 """Points in time in the formats of responses and of the store."""
 
-import time
 from datetime import UTC, datetime, timedelta
+
+from manylabel_service.environment import time
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 FIRST_UNIX_MS = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)

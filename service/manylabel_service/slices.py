@@ -1,9 +1,10 @@
 """Time slices: long work on the event loop lets other tasks run between two slices."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Generic, TypeVar
+
+from manylabel_service.environment import time
 
 T = TypeVar("T")
 

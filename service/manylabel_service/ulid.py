@@ -5,9 +5,9 @@ So ids sort by age, and an unknown id shows whether it may have expired.
 """
 
 import re
-import secrets
 
 from manylabel_service.clock import now_ms
+from manylabel_service.environment import secrets
 
 N_RANDOM_BYTES = 10
 MAX_MS = 2**48 - 1

@@ -1,7 +1,8 @@
 """Rate of recent work, and the resulting waiting time of further work."""
 
-import time
 from collections.abc import Callable
+
+from manylabel_service.environment import time
 
 SLOWER = 0.8
 """Minimum factor by which one slow measurement lowers the rate, because a disk may be busy briefly."""
@@ -20,9 +21,9 @@ class WorkRate:
     clock : clock in seconds.
     """
 
-    def __init__(self, timed: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, timed: int, clock: Callable[[], float] | None = None) -> None:
         self._timed = timed
-        self._clock = clock
+        self._clock = clock or time.monotonic
         self._rate = 0.0
         """Recent amount of work per second; 0 while it is unknown."""
         self._under_way, self._began = 0, 0.0

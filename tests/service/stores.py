@@ -5,11 +5,13 @@ Servers that share one are made by the fixture `any_fleet`.
 
 import contextlib
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.simulation.store import SimulatedStore, new_disk
 from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.storage import START, Address, Durability, Entry, ModelMeta, SQLiteStore, Store
@@ -55,12 +57,20 @@ def _at(url: str) -> StoreUnderTest:
     )
 
 
+def simulated(request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:
+    disk = new_disk(lambda: time.time_ns() // 1_000_000)
+    return StoreUnderTest(lambda: SimulatedStore(disk), lambda: len(disk.blobs) + len(disk.unfinished), True)
+
+
 STORES: dict[str, Callable[[pytest.FixtureRequest, Path], StoreUnderTest]] = {
     "sqlite": in_directory,
     "redis": on_redis,
     "cluster": on_a_cluster,
+    "simulated": simulated,
 }
 """By name, from the test that asks and an empty directory."""
+REAL = [kind for kind in STORES if kind != "simulated"]
+"""Stores with bytes of their own, which can be damaged."""
 
 
 async def read_all(store: Store, record: ModelMeta, after: str = START, limit: int = 1_000) -> list[Entry]:

@@ -6,9 +6,10 @@ The text is the credential; the store has only a hash of the secret.
 import hashlib
 import hmac
 import re
-import secrets
 import string
 from typing import NamedTuple
+
+from manylabel_service.environment import secrets
 
 BEGINNING = "ml_"
 ID_LENGTH = 12

@@ -1,7 +1,6 @@
 """Authentication by the keys known to this process."""
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from manylabel_service.access.grant import ADMIN, ANY, SCOPES, Access
 from manylabel_service.access.key import Key, KeyStore
 from manylabel_service.access.rates import NO_RATES, RateLimiter
 from manylabel_service.clock import now_ms
+from manylabel_service.environment import time
 from manylabel_service.errors import (
     BeyondOwnKey,
     CannotServeOpenly,
@@ -86,7 +86,7 @@ class Keyring:
     # -- lifecycle --------------------------------------------------------------------------------
 
     async def start(self, *, check: bool = True) -> None:
-        """Read the keys, and follow them from now on. Raises CannotServeOpenly or StorageError.
+        """Read the keys, and follow them from now on; may be called again. Raises CannotServeOpenly or StorageError.
 
         Without `check`, CannotServeOpenly is not raised, because another process of the server checks that a key
         exists.
@@ -94,7 +94,8 @@ class Keyring:
         async with self._key_store.changes(whole=True) as (found, ids):
             if check and not ids and self._reached_at is not None:
                 raise CannotServeOpenly(self._reached_at)
-            self._open, self._known = self._reached_at is None, True
+            if not self._known:  # a repeated start finds only what has changed
+                self._open, self._known = self._reached_at is None, True
             self._note(found)
         if self._following is None:
             self._following = asyncio.create_task(self._follow(), name="keys")

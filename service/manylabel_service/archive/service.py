@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import suppress
 from typing import NamedTuple
 
 import structlog
 
 from manylabel_service.archive.shipping import Shipper
+from manylabel_service.environment import time
 from manylabel_service.errors import ServiceError, StorageUnavailable
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings

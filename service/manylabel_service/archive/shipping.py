@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import secrets
 from collections.abc import AsyncIterable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from manylabel_service.archive.writer import Shipped, Writer
 from manylabel_service.clock import now_ms
 from manylabel_service.datasets.dataset_store import KIND as DATASETS
 from manylabel_service.datasets.records import PREFIX as DATASET_BLOBS
+from manylabel_service.environment import secrets
 from manylabel_service.errors import (
     BlobDamaged,
     BlobNotFound,

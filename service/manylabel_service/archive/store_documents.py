@@ -1,9 +1,8 @@
 """Documents of the archive in a store: the identity of the store, and the mark of an incomplete restore."""
 
-import secrets
-
 from pydantic import ConfigDict, Field
 
+from manylabel_service.environment import secrets
 from manylabel_service.errors import StoreUnusable
 from manylabel_service.storage import Collection, Store, StoredModel
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -19,6 +18,7 @@ from manylabel_service.archive import layout
 from manylabel_service.archive.archived import catalogue_keys, chain_of, replacements
 from manylabel_service.archive.layout import ArchivedModel, Replacements, StoreCatalogue
 from manylabel_service.archive.writer import Writer
+from manylabel_service.environment import secrets
 from manylabel_service.storage.places.place import ObjectDamaged, ObjectMissing, Place
 
 LOOK_MS = 3_600_000

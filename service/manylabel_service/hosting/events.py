@@ -6,13 +6,13 @@ another replica.
 """
 
 import asyncio
-import time
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, get_args
 
+from manylabel_service.environment import time
 from manylabel_service.errors import TooManyWatchers
 from manylabel_service.storage import position_key
 

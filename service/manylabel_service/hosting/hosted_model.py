@@ -1,6 +1,5 @@
 """Lifecycle of a model in this process, online or trained, and the time since the store last responded."""
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -9,6 +8,7 @@ from typing import Any, ClassVar
 import structlog
 
 from manylabel_core.records import RecordEncoder
+from manylabel_service.environment import time
 from manylabel_service.errors import (
     IncompatibleRelease,
     ModelDamaged,

@@ -7,13 +7,13 @@ a queue loses is offered again.
 """
 
 import asyncio
-import time
 from contextlib import suppress
 from typing import NamedTuple
 
 import structlog
 
 from manylabel_service import ulid
+from manylabel_service.environment import time
 from manylabel_service.errors import JobNotFound, StorageUnavailable
 from manylabel_service.jobs.context import LEASE_SECONDS, POLL_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobDocument, Unchanged, queued

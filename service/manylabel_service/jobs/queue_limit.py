@@ -1,7 +1,6 @@
 """Limit of queued and running jobs, enforced over all servers."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Self
@@ -9,6 +8,7 @@ from typing import Self
 import structlog
 from pydantic import Field
 
+from manylabel_service.environment import time
 from manylabel_service.errors import (
     DocumentDamaged,
     JobsFull,

@@ -1,11 +1,11 @@
 """Eviction of models from memory: idle ones, and the least recently used when memory exceeds its limit."""
 
 import asyncio
-import time
 from collections.abc import Callable
 
 import structlog
 
+from manylabel_service.environment import time
 from manylabel_service.errors import LimitExceeded, ModelNotFound, NotReady, StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.settings import Settings

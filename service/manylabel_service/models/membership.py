@@ -9,8 +9,6 @@ the store, and stops using a store that a newer release has taken over.
 import asyncio
 import os
 import platform
-import secrets
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ import structlog
 from pydantic import Field
 
 from manylabel_service.clock import now_ms, rfc3339
+from manylabel_service.environment import secrets, time
 from manylabel_service.errors import RevisionConflict, StorageError, StorageUnavailable, StoreTooNew
 from manylabel_service.models.build import build_id
 from manylabel_service.release import FORMAT

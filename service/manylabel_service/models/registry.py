@@ -1,7 +1,6 @@
 """Registry of the models of this process, by name."""
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -10,6 +9,7 @@ from typing import Any
 
 import structlog
 
+from manylabel_service.environment import time
 from manylabel_service.errors import (
     DocumentDamaged,
     IncompatibleRelease,

@@ -1,13 +1,13 @@
 """Restarts of models after unexpected errors: each is restored from the store, with exponential backoff."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
 
+from manylabel_service.environment import time
 from manylabel_service.errors import ModelNotFound, NotReady, StorageError
 from manylabel_service.storage import ModelMeta, position_key
 

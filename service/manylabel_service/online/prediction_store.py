@@ -5,7 +5,6 @@ give the same bits on any machine.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import repeat
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from manylabel_core.promise import Decision
 from manylabel_service.clock import now_ms, rfc3339
+from manylabel_service.environment import time
 from manylabel_service.errors import LogSealed, PredictionExpired, PredictionNotFound, ReleaseTooOld
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction

@@ -8,7 +8,6 @@ reached yet.
 import asyncio
 import math
 import re
-import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from manylabel_core.promise import Decision
 from manylabel_core.records import RecordEncoder
+from manylabel_service.environment import time
 from manylabel_service.errors import (
     InvalidExample,
     KeyReused,

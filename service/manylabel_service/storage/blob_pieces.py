@@ -2,13 +2,13 @@
 
 import asyncio
 import hashlib
-import secrets
 from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from manylabel_service.environment import secrets
 from manylabel_service.errors import BlobDamaged
 from manylabel_service.storage.background import open_in_thread
 from manylabel_service.storage.protocol import Bytes

@@ -13,7 +13,6 @@ write has the field unchanged. Any other change raises the number, among them:
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
@@ -21,6 +20,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
+from manylabel_service.environment import time
 from manylabel_service.errors import DocumentDamaged, DocumentNewer, RevisionConflict
 from manylabel_service.release import RELEASE
 from manylabel_service.storage.protocol import Document, Documents

@@ -211,6 +211,7 @@ def test_libsvm_errors_say_where(text: bytes, message: str) -> None:
         (b"{0 1, 0 1}", "line 6: '0 1' must be an index"),
         (b"{99999999999999999999 1}", "line 6: '99999999999999999999 1' must be an index"),
         (b"{0 1", "line 6: a sparse row is"),
+        (b"{0 1}}", "line 6: a sparse row is"),
         (b"{0}", "line 6: '0' must be an index"),
         (b"{0 1}, 5", "line 6: a sparse row is"),
         (b"", "there are no rows after @data"),

@@ -205,6 +205,7 @@ def test_emoji_are_no_letters_and_nothing_else_becomes_one() -> None:
             assert code in EMOJI
             assert folded == chr(code)
             assert tokeniser.is_emoji(folded)
+    assert not any(map(tokeniser.is_emoji, words("_x 42 caf\u00e9")))
     assert not any(is_letter(chr(code)) or is_mark(chr(code)) for code in EMOJI if not 0x1F100 <= code < 0x1F300)
 
 

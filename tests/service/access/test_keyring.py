@@ -149,6 +149,14 @@ async def test_a_running_request_without_a_key_ends_with_the_first_key(keyring: 
         access.check()
 
 
+async def test_a_repeated_start_does_not_open_a_server_with_keys(keyring: Keyring, store: Store) -> None:
+    key, _ = new_key("first", ["admin"])
+    store.kept.append(Kept(key.id, 1, key))
+    await eventually_async(lambda: not keyring.access(None).allows("read"))
+    await keyring.start()  # as if the store had been lost between the keys and the models
+    assert not keyring.access(None).allows("read")
+
+
 async def test_a_whole_poll_finds_deleted_keys(keyring: Keyring, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     (gone, text), (stays, _) = new_key("gone", ["read"]), new_key("stays", ["read"])
     store.kept = [Kept(gone.id, 41, gone), Kept(stays.id, 42, stays)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 import structlog
-from tests.service.stores import read_all
+from tests.service.stores import REAL, STORES, StoreUnderTest, read_all
 
 from manylabel_service.errors import (
     BlobDamaged,
@@ -27,6 +27,12 @@ from manylabel_service.storage.sqlite.tables import NUMBER_BITS
 
 Edit = Callable[[list[Any]], list[Any]]
 """Makes other rows of (position, payload, link) of those of a log."""
+
+
+@pytest.fixture(params=REAL)
+def stores_in(request: pytest.FixtureRequest) -> Callable[[Path], StoreUnderTest]:
+    """As in the contract suite, without stores that cannot be damaged."""
+    return lambda place: STORES[request.param](request, place)
 
 
 def edit_log(store: Store, record: ModelMeta, edit: Edit) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.service.stores import StoreUnderTest
+from tests.simulation import store as simulated_store
 from tests.support.cases import for_each
 
 from manylabel_service.errors import BlobGone, BlobNotFound, RevisionConflict, StorageUnavailable
@@ -145,7 +146,7 @@ PIECE = 10_000
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (redis_blobs, sqlite_blobs):
+    for module in (redis_blobs, sqlite_blobs, simulated_store):
         monkeypatch.setattr(module, "PIECE_BYTES", PIECE)
 
 

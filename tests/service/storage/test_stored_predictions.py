@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.service.stores import REAL
 from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import PredictionsFull
@@ -42,6 +43,7 @@ async def expired(store: Store, record: ModelMeta, number: int = MANY) -> None:
     assert await eventually_async(over)
 
 
+@pytest.mark.parametrize("stores_in", REAL, indirect=True)
 async def test_expired_predictions_are_removed_in_steps(store: Store) -> None:
     record = await store.models.create("m", b"")
     await expired(store, record)

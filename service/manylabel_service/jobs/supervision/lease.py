@@ -1,10 +1,10 @@
 """Lease on a task: renewed by heartbeats, and considered lost when they fail."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from manylabel_service.environment import time
 from manylabel_service.errors import JobNotFound, StorageFull, StorageUnavailable
 from manylabel_service.jobs.context import (
     HEARTBEAT_SECONDS,

@@ -6,9 +6,7 @@ once and writes nothing. Training runs in a separate process, which can be kille
 
 import asyncio
 import os
-import secrets
 import socket
-import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from manylabel_service.environment import secrets, time
 from manylabel_service.errors import (
     BlobDamaged,
     DatasetNotFound,

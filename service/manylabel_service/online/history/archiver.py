@@ -6,12 +6,12 @@ segment.
 """
 
 import asyncio
-import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Self
 
 import structlog
 
+from manylabel_service.environment import time
 from manylabel_service.errors import LogLost, LogTrimmed, ModelDamaged, StorageUnavailable, check_limit
 from manylabel_service.online.history import segment as segments
 from manylabel_service.online.history.catalogue import MAX_SEGMENTS, Catalogue, CatalogueStore, Segment

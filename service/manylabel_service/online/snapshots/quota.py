@@ -1,9 +1,9 @@
 """Quotas of snapshots: in memory while they are stored, and in the store."""
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
+from manylabel_service.environment import time
 from manylabel_service.errors import LimitExceeded
 from manylabel_service.storage import LogExtent, ModelMeta, Store
 from manylabel_service.storage.protocol import Bytes, Reason

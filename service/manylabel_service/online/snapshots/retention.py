@@ -1,11 +1,11 @@
 """Retention: the snapshots to keep, the pins to remove, and the position to trim the log to."""
 
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import structlog
 
+from manylabel_service.environment import time
 from manylabel_service.online.history.archiver import Archiver
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.state.model import OnlineModel

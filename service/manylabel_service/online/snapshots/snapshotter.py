@@ -8,13 +8,12 @@ replicas of shared models wait for a random extra time.
 """
 
 import asyncio
-import random
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import structlog
 
+from manylabel_service.environment import random, time
 from manylabel_service.errors import (
     DocumentNewer,
     LimitExceeded,

@@ -1,12 +1,12 @@
 """Base of the writers of successors: copies history, log, snapshots and predictions of a model."""
 
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_service.environment import time
 from manylabel_service.errors import LogTrimmed
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.prediction_store import decode_kept, encode_kept

@@ -6,7 +6,6 @@ other processes.
 """
 
 import asyncio
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from enum import Enum
@@ -16,6 +15,7 @@ from typing import Any
 
 import structlog
 
+from manylabel_service.environment import time
 from manylabel_service.errors import (
     FollowerFailed,
     HistoryDamaged,

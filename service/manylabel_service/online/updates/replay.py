@@ -1,13 +1,13 @@
 """Replay of a log into a model, in time slices between which predictions run."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import structlog
 
 from manylabel_core.state import DamagedState
+from manylabel_service.environment import time
 from manylabel_service.errors import (
     FollowerFailed,
     HistoryDamaged,

@@ -2,12 +2,12 @@
 
 import asyncio
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from manylabel_service.environment import time
 from manylabel_service.errors import QueueFull, ServiceError
 from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.dry_run import Checked, SizeDelta
@@ -74,12 +74,12 @@ class UpdateQueue:
     payload_bytes : bytes of their log entries.
     """
 
-    def __init__(self, model_name: str, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, model_name: str, settings: Settings, clock: Callable[[], float] | None = None) -> None:
         self._name = model_name
         self._max_examples = settings.limits.max_queue_examples
         self._max_seconds = settings.max_queue_wait_seconds
-        self._clock = clock
-        self._rate = WorkRate(TIMED_EXAMPLES, clock)
+        self._clock = clock or time.monotonic
+        self._rate = WorkRate(TIMED_EXAMPLES, self._clock)
         self._waiting: deque[Pending[Any]] = deque()
         self._wake = asyncio.Event()
         self.growth = SizeDelta()

@@ -1,0 +1,64 @@
+"""Run lifetimes: ``python -m tests.simulation --seed N`` repeats one and prints its trace if a promise was broken."""
+
+import argparse
+import gc
+import os
+import sys
+import time
+from collections import Counter
+
+SHOWN = 60
+"""Lines of a trace that are printed."""
+
+
+def main() -> int:
+    """Return 1 if a promise was broken."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="first seed")
+    parser.add_argument("--count", type=int, default=1, help="number of lifetimes")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="processor seconds after which none begins")
+    parser.add_argument("--lines", type=int, default=SHOWN, help="lines of the trace to print; 0: all")
+    parser.add_argument("--keep-going", action="store_true", help="go on after a violation")
+    options = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets must follow from the seed
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
+            {**os.environ, "PYTHONHASHSEED": "0"},
+        )
+
+    from tests.simulation.lifetimes import Lifetime
+    from tests.simulation.world import Violation
+
+    from manylabel_service.hosting.kernels import SERVED, load
+
+    load(SERVED)
+    gc.freeze()
+    began, total, failed = time.process_time(), Counter[str](), 0
+    for seed in range(options.seed, options.seed + options.count):
+        if time.process_time() - began >= options.seconds:
+            break
+        lifetime = Lifetime(seed)
+        try:
+            lifetime.run()
+        except Violation as violation:
+            failed += 1
+            print(f"seed {seed}: {violation} ({time.process_time() - began:.1f} s)")
+            if not options.keep_going:
+                for at, process, text in lifetime.world.trace[-options.lines :]:
+                    print(f"{at:10.4f} {process:>6} {text}")
+                print(lifetime.world.cause)
+                break
+        total["lifetimes"] += 1
+        total["callbacks"] += lifetime.world.loop.steps
+        total["crashes"] += len(lifetime.world.loop.crashed)
+        total.update(lifetime.done)
+        total.update(lifetime.world.faults.counts)
+    seconds = time.process_time() - began
+    rate = total["lifetimes"] / seconds * 3_600 if seconds else 0.0
+    print(f"{dict(total)} in {seconds:.1f} s of processor time: {rate:,.0f} lifetimes per hour; {failed} failed")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

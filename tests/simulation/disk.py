@@ -1,0 +1,277 @@
+"""Data of a simulated store: they outlive the servers that share them."""
+
+import random
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from manylabel_service.errors import (
+    LogLost,
+    LogSealed,
+    LogTrimmed,
+    ModelExists,
+    ModelGone,
+    PredictionsFull,
+    RevisionConflict,
+)
+from manylabel_service.release import FORMAT
+from manylabel_service.storage import Document, Entry, ModelMeta
+from manylabel_service.storage.blob_pieces import BlobManifest
+from manylabel_service.storage.models import Succession
+from manylabel_service.storage.protocol import position_key
+
+Key = tuple[int, ...]
+FIRST_NUMBERS = 10**9
+"""Upper bound of the number in the first position of an append, as in a Redis store."""
+
+
+@dataclass
+class Log:
+    """Log of one incarnation.
+
+    Attributes
+    ----------
+    trimmed : key of the last position that was removed.
+    last : key of the last position that was added.
+    begin : key of the position before the first entry.
+    untrimmed : all entries that were ever added.
+    """
+
+    trimmed: Key
+    last: Key
+    time_ms: int = 0
+    entries: list[Entry] = field(default_factory=list)
+    keys: list[Key] = field(default_factory=list)
+    sealed: bool = False
+    begin: Key = ()
+    untrimmed: list[Entry] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.begin = self.begin or self.trimmed
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Add entries at the end."""
+        self.untrimmed += entries
+        for entry in entries:
+            self.entries.append(entry)
+            self.keys.append(position_key(entry.position))
+            self.last, self.time_ms = self.keys[-1], entry.time_ms
+
+    def after(self, record: ModelMeta, position: str) -> list[Entry]:
+        """Return the entries after a position. Raises LogTrimmed, LogLost or ValueError."""
+        key = position_key(position)
+        if key < self.trimmed:
+            raise LogTrimmed(record.name, position, "-".join(map(str, self.trimmed)))
+        at = bisect_right(self.keys, key)
+        if key != self.trimmed and (at == 0 or self.keys[at - 1] != key):
+            raise LogLost(record.name, position)
+        return self.entries[at:]
+
+
+@dataclass(eq=False)
+class StoredBlob:
+    """Pieces of a blob, and its manifest."""
+
+    manifest: BlobManifest
+    pieces: list[bytes]
+
+
+class Disk:
+    """Models, logs, stored predictions, documents and blobs.
+
+    Every method is one step, which no other step interrupts.
+
+    Parameters
+    ----------
+    now_ms : clock of the store, in Unix milliseconds.
+    rng : source of the numbers in positions.
+    """
+
+    def __init__(self, now_ms: Callable[[], int], rng: random.Random) -> None:
+        self.now_ms = now_ms
+        self._rng = rng
+        self.format = FORMAT
+        self.models: dict[str, ModelMeta] = {}
+        self.staged: set[int] = set()
+        self.logs: dict[int, Log] = {}
+        self.predictions: dict[int, dict[str, tuple[bytes, int]]] = {}
+        self.documents: dict[tuple[str, str], tuple[int, bytes]] = {}
+        self.blobs: dict[str, StoredBlob] = {}
+        self.unfinished: list[StoredBlob] = []
+        """Blobs that are being written."""
+        self._incarnations = 0
+        self._revisions = 0
+
+    def copy(self) -> "Disk":
+        """Return what a replica of the disk has that lags from now on."""
+        other = Disk(self.now_ms, self._rng)
+        other.go_back(self)
+        return other
+
+    def go_back(self, earlier: "Disk") -> None:
+        """Take over the data of an earlier copy, as after a failover that loses the last changes."""
+        for name in ("format", "_incarnations", "_revisions"):
+            setattr(self, name, getattr(earlier, name))
+        self.models, self.staged = dict(earlier.models), set(earlier.staged)
+        self.logs = {
+            number: replace(log, entries=[*log.entries], keys=[*log.keys], untrimmed=[*log.untrimmed])
+            for number, log in earlier.logs.items()
+        }
+        self.predictions = {number: dict(stored) for number, stored in earlier.predictions.items()}
+        self.documents, self.blobs = dict(earlier.documents), dict(earlier.blobs)
+
+    # Models
+
+    def prepare(self, name: str, spec: bytes, at: str) -> ModelMeta:
+        """Add an unnamed log that ends at a position."""
+        self._incarnations += 1
+        record = ModelMeta(name, self._incarnations, spec)
+        self.staged.add(record.incarnation)
+        self.logs[record.incarnation] = Log(position_key(at), position_key(at))
+        return record
+
+    def name(self, successions: Sequence[Succession]) -> None:
+        """Name all successors. Raises ModelGone or ModelExists; nothing has changed then."""
+        for record, successor in successions:
+            found = self.models.get(successor.name)
+            if record is None and found is not None:
+                raise ModelExists(successor.name)
+            if record is not None and (found is None or found.incarnation != record.incarnation):
+                raise ModelGone(record.name, record.incarnation)
+            stays = record is not None and record.incarnation == successor.incarnation
+            if not stays and successor.incarnation not in self.staged:
+                raise ModelGone(successor.name, successor.incarnation)
+        for record, successor in successions:
+            self.staged.discard(successor.incarnation)
+            self.models[successor.name] = successor
+            if record is not None and record.incarnation != successor.incarnation:
+                self._drop(record.incarnation)
+
+    def unname(self, record: ModelMeta) -> None:
+        """Remove the name and the log. Raises ModelGone."""
+        found = self.models.get(record.name)
+        if found is None or found.incarnation != record.incarnation:
+            raise ModelGone(record.name, record.incarnation)
+        del self.models[record.name]
+        self._drop(record.incarnation)
+
+    def discard(self, successor: ModelMeta) -> bool:
+        """Remove an unnamed log; return whether it existed."""
+        if successor.incarnation not in self.staged:
+            return False
+        self.staged.discard(successor.incarnation)
+        self._drop(successor.incarnation)
+        return True
+
+    def _drop(self, incarnation: int) -> None:
+        self.logs.pop(incarnation, None)
+        self.predictions.pop(incarnation, None)
+
+    # Logs
+
+    def log(self, record: ModelMeta) -> Log:
+        """Return the log of a model. Raises ModelGone."""
+        log = self.logs.get(record.incarnation)
+        if log is None:
+            raise ModelGone(record.name, record.incarnation)
+        return log
+
+    def append(self, record: ModelMeta, payloads: Sequence[bytes], after: str) -> list[Entry]:
+        """Add entries, and return all after a position."""
+        log = self.log(record)
+        known = log.after(record, after)
+        if log.sealed:
+            raise LogSealed(name=record.name)
+        now_ms = max(self.now_ms(), log.time_ms, log.last[0])
+        first = self._rng.randrange(FIRST_NUMBERS)
+        if log.last[0] == now_ms:  # like Redis, which goes on counting within a millisecond
+            first = log.last[-1] + 1 if len(log.last) > 1 else first
+        new = [Entry(f"{now_ms}-{n}", payload, now_ms) for n, payload in enumerate(payloads, first)]
+        log.add(new)
+        return [*known, *new]
+
+    def trim(self, record: ModelMeta, through: str) -> None:
+        """Remove the entries at or before a position; one beyond the end counts as the end."""
+        log = self.log(record)
+        through_key = min(position_key(through), log.last)
+        if through_key > log.trimmed:
+            at = bisect_right(log.keys, through_key)
+            log.trimmed = log.keys[at - 1] if at else log.trimmed
+            del log.entries[:at], log.keys[:at]
+
+    def adopt(self, successor: ModelMeta, entries: Sequence[Entry]) -> None:
+        """Add entries of another log with their positions and times."""
+        log = self.log(successor)
+        if entries and position_key(entries[0].position) <= log.last:
+            raise ValueError(f"the entry after {log.last} is not {entries[0].position}")
+        log.add(entries)
+
+    # Stored predictions
+
+    def put_predictions(
+        self, record: ModelMeta, predictions: dict[str, bytes], seconds: float, most: int, most_bytes: int
+    ) -> int:
+        """Store predictions, and return the bytes of all."""
+        if self.log(record).sealed:
+            raise LogSealed(name=record.name)
+        self._expire(record)
+        stored = self.predictions.get(record.incarnation, {})
+        due = self.now_ms() + round(seconds * 1000)
+        after = {**stored, **{id: (value, due) for id, value in predictions.items()}}
+        size = sum(len(value) for value, _ in after.values())
+        if len(after) > most or size > most_bytes:
+            few = len(after) <= most
+            raise PredictionsFull(
+                record.name, f"{most_bytes:,} bytes of predictions" if few else f"{most:,} predictions"
+            )
+        self.predictions[record.incarnation] = after
+        return size
+
+    def get_predictions(self, record: ModelMeta, ids: Sequence[str]) -> list[bytes | None]:
+        """Return the stored predictions, None for those that are missing or have expired."""
+        self.log(record)
+        self._expire(record)
+        stored = self.predictions.get(record.incarnation, {})
+        return [stored[id][0] if id in stored else None for id in ids]
+
+    def prediction_ids(self, record: ModelMeta, most: int, before: str | None) -> list[str]:
+        """Return the ids of stored predictions, newest first."""
+        self.log(record)
+        self._expire(record)
+        ids = sorted(self.predictions.get(record.incarnation, {}), reverse=True)
+        if before is not None:
+            ids = ids[ids.index(before) + 1 :] if before in ids else []
+        return ids[:most]
+
+    def _expire(self, record: ModelMeta) -> None:
+        stored, now_ms = self.predictions.get(record.incarnation, {}), self.now_ms()
+        for id in [id for id, (_, due) in stored.items() if due <= now_ms]:
+            del stored[id]
+
+    # Documents
+
+    def put_document(self, kind: str, name: str, value: bytes, revision: int | None, least: int) -> int:
+        """Change a document at a revision; return the new one. Raises RevisionConflict."""
+        self._check_revision(kind, name, revision)
+        self._revisions = max(self._revisions + 1, least)
+        self.documents[kind, name] = self._revisions, value
+        return self._revisions
+
+    def delete_document(self, kind: str, name: str, revision: int) -> None:
+        """Remove a document at a revision. Raises RevisionConflict."""
+        self._check_revision(kind, name, revision)
+        del self.documents[kind, name]
+
+    def documents_of(self, kind: str, after: int = 0) -> list[Document]:
+        """Return the documents of a kind that changed after a revision, in the order of the revisions."""
+        found = [
+            Document(name, revision, value)
+            for (of, name), (revision, value) in self.documents.items()
+            if of == kind and revision > after
+        ]
+        return sorted(found, key=lambda document: document.revision)
+
+    def _check_revision(self, kind: str, name: str, revision: int | None) -> None:
+        found = self.documents.get((kind, name))
+        if (found and found[0]) != revision:
+            raise RevisionConflict(kind, name, revision, found and found[0])

@@ -1,0 +1,117 @@
+"""Network between the servers and the disk: it delays calls, loses them or their replies, and is gone at times."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextvars import Context
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.store import Network
+
+from manylabel_service.errors import StorageUnavailable
+
+T = TypeVar("T")
+
+DELAY_SECONDS = 0.001
+"""Mean delay of a call, and of its reply."""
+TIMEOUT_SECONDS = 0.5
+"""Time after which a lost call is reported as an error."""
+
+
+@dataclass
+class Faults:
+    """Faults of a lifetime: the probabilities of each call, while `active`.
+
+    Attributes
+    ----------
+    lost : the call never reaches the disk; the caller gets an error after the timeout.
+    late : as `lost`, but the call reaches the disk after the error.
+    unanswered : the call takes effect, and its reply is lost.
+    slow : the call or its reply takes up to a second.
+    counts : number of faults of each kind.
+    """
+
+    lost: float = 0.0
+    late: float = 0.0
+    unanswered: float = 0.0
+    slow: float = 0.0
+    active: bool = True
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def draw(self, rng: random.Random) -> str | None:
+        """Return the fault of the next call."""
+        if not self.active:
+            return None
+        chance = rng.random()
+        for name in ("lost", "late", "unanswered", "slow"):
+            chance -= getattr(self, name)
+            if chance < 0:
+                self.counts[name] = self.counts.get(name, 0) + 1
+                return name
+        return None
+
+
+class FaultyNetwork(Network):
+    """Way from one server to the disk.
+
+    Calls of one server overtake each other, as on several connections. A call that was sent may take effect although
+    its caller was cancelled or has crashed.
+
+    Attributes
+    ----------
+    cut : whether the server reaches the disk.
+    """
+
+    def __init__(self, loop: SimulatedLoop, faults: Faults, note: Callable[[str], None]) -> None:
+        self.cut = False
+        self._loop, self._faults, self._note = loop, faults, note
+
+    async def call(self, step: Callable[[], T]) -> T:
+        if self.cut:
+            await asyncio.sleep(self._delay(None))
+            raise StorageUnavailable("the server does not reach it", heals=True)
+        fault = self._faults.draw(self._loop.rng)
+        reply: asyncio.Future[T] = self._loop.create_future()
+        if fault in ("lost", "late"):
+            self._note(f"{fault} call")
+            self._later(TIMEOUT_SECONDS, _fail, reply)
+        if fault != "lost":
+            seconds = self._delay(fault) + (TIMEOUT_SECONDS if fault == "late" else 0)
+            self._later(seconds, self._arrive, step, reply, fault)
+        return await reply
+
+    def _arrive(self, step: Callable[[], T], reply: asyncio.Future[T], fault: str | None) -> None:
+        error: Exception | None = None
+        result: Any = None
+        try:
+            result = step()
+        except Exception as raised:
+            error = raised
+        if fault == "unanswered":
+            self._note("lost reply")
+            self._later(TIMEOUT_SECONDS, _fail, reply)
+        elif fault != "late":
+            self._later(self._delay(fault), _answer, reply, result, error)
+
+    def _delay(self, fault: str | None) -> float:
+        return self._loop.rng.expovariate(1 / DELAY_SECONDS) + (self._loop.rng.random() if fault == "slow" else 0.0)
+
+    def _later(self, seconds: float, callback: Callable[..., None], *args: Any) -> None:
+        """Call back as the network, which no crash ends."""
+        self._loop.call_later(seconds, callback, *args, context=Context())
+
+
+def _answer(reply: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    if reply.done():
+        return
+    if error is None:
+        reply.set_result(result)
+    else:
+        reply.set_exception(error)
+
+
+def _fail(reply: asyncio.Future[Any]) -> None:
+    if not reply.done():
+        reply.set_exception(StorageUnavailable("it did not answer", heals=True))

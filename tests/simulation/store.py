@@ -1,0 +1,287 @@
+"""Store of one simulated server: calls reach the shared disk over a network with delays and losses."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+from tests.simulation.disk import Disk, StoredBlob
+
+from manylabel_service.errors import BlobGone, BlobNotFound
+from manylabel_service.storage import Document, Entry, ModelMeta
+from manylabel_service.storage.background import BackgroundTasks
+from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobManifest, StoredManifest, evenly
+from manylabel_service.storage.document_pages import check_document, check_key
+from manylabel_service.storage.gate import Gate, gated
+from manylabel_service.storage.models import Models, Succession
+from manylabel_service.storage.protocol import UNBOUNDED_BYTES, position_key
+from manylabel_service.storage.snapshots import Snapshots
+
+T = TypeVar("T")
+
+POLL_SECONDS = 0.05
+"""Interval in which `changed` looks at the logs."""
+
+
+class Network:
+    """Way from a server to the disk. This one is perfect; a subclass delays and loses calls."""
+
+    async def call(self, step: Callable[[], T]) -> T:
+        """Run a step on the disk, and return its result."""
+        await asyncio.sleep(0)
+        return step()
+
+
+class _Part:
+    def __init__(self, gate: Gate, network: Network, disk: Disk) -> None:
+        self.gate = gate
+        self._network = network
+        self._disk = disk
+
+
+class _Models(Models):
+    def __init__(self, store: "SimulatedStore", background: BackgroundTasks) -> None:
+        super().__init__(store.gate, background, store.logs, store.snapshots)
+        self._network, self._disk = store.network, store.disk
+
+    def position_at(self, position: str) -> str:
+        position_key(position)
+        return position
+
+    @gated
+    async def find(self, name: str) -> ModelMeta | None:
+        return await self._network.call(lambda: self._disk.models.get(name))
+
+    @gated
+    async def all(self) -> list[ModelMeta]:
+        return await self._network.call(
+            lambda: sorted(self._disk.models.values(), key=lambda record: record.incarnation)
+        )
+
+    async def _prepare(self, name: str, spec: bytes, at: str) -> ModelMeta:
+        return await self._network.call(lambda: self._disk.prepare(name, spec, at))
+
+    async def _name(self, successions: Sequence[Succession]) -> None:
+        await self._network.call(lambda: self._disk.name(successions))
+
+    async def _unname(self, record: ModelMeta) -> None:
+        await self._network.call(lambda: self._disk.unname(record))
+
+    async def _discard(self, successor: ModelMeta) -> bool:
+        return await self._network.call(lambda: self._disk.discard(successor))
+
+    async def _purge(self, record: ModelMeta) -> None:
+        """Nothing remains: the step that removed the name removed the log."""
+
+
+class _Logs(_Part):
+    @gated
+    async def check(self, record: ModelMeta) -> None:
+        await self._network.call(lambda: self._disk.log(record))
+
+    @gated
+    async def append(self, record: ModelMeta, payloads: Sequence[bytes], after: str) -> list[Entry]:
+        if not payloads:
+            raise ValueError("an append needs at least one payload")
+        position_key(after)
+        return await self._network.call(lambda: self._disk.append(record, payloads, after))
+
+    @gated
+    async def read(self, record: ModelMeta, after: str, limit: int) -> list[Entry]:
+        if limit < 1:
+            raise ValueError(f"limit must be at least 1, not {limit}")
+        return await self._network.call(lambda: self._disk.log(record).after(record, after)[:limit])
+
+    async def changed(self, positions: Mapping[ModelMeta, str], seconds: float) -> list[ModelMeta]:
+        return await self.gate.until_closed(self._changed(positions, seconds))
+
+    async def _changed(self, positions: Mapping[ModelMeta, str], seconds: float) -> list[ModelMeta]:
+        until = asyncio.get_running_loop().time() + seconds
+        while True:
+            found = await self._network.call(lambda: [each for each in positions.items() if self._has_more(*each)])
+            left = until - asyncio.get_running_loop().time()
+            if found or left <= 0:
+                return [record for record, _ in found]
+            await asyncio.sleep(min(POLL_SECONDS, left))
+
+    def _has_more(self, record: ModelMeta, position: str) -> bool:
+        log = self._disk.logs.get(record.incarnation)
+        return log is None or log.last > position_key(position)
+
+    @gated
+    async def entries_after(self, positions: Mapping[ModelMeta, str], most: int) -> dict[ModelMeta, int]:
+        def count() -> dict[ModelMeta, int]:
+            logs = {record: self._disk.logs.get(record.incarnation) for record in positions}
+            return {
+                record: min(most, sum(key > position_key(positions[record]) for key in log.keys))
+                for record, log in logs.items()
+                if log is not None
+            }
+
+        return await self._network.call(count)
+
+    @gated
+    async def trim(self, record: ModelMeta, through: str) -> None:
+        await self._network.call(lambda: self._disk.trim(record, through))
+
+    @gated
+    async def adopt(self, successor: ModelMeta, entries: Sequence[Entry]) -> None:
+        await self._network.call(lambda: self._disk.adopt(successor, entries))
+
+    @gated
+    async def seal(self, record: ModelMeta, sealed: bool) -> None:
+        await self._network.call(lambda: setattr(self._disk.log(record), "sealed", sealed))
+
+
+class _Predictions(_Part):
+    @gated
+    async def put(
+        self,
+        record: ModelMeta,
+        predictions: Mapping[str, bytes],
+        seconds: float,
+        most: int,
+        most_bytes: int = UNBOUNDED_BYTES,
+    ) -> int:
+        return await self._network.call(
+            lambda: self._disk.put_predictions(record, dict(predictions), seconds, most, most_bytes)
+        )
+
+    @gated
+    async def get(self, record: ModelMeta, ids: Sequence[str]) -> list[bytes | None]:
+        return await self._network.call(lambda: self._disk.get_predictions(record, ids))
+
+    @gated
+    async def ids(self, record: ModelMeta, most: int, before: str | None = None) -> list[str]:
+        return await self._network.call(lambda: self._disk.prediction_ids(record, most, before))
+
+
+class _Documents(_Part):
+    @gated
+    async def put(
+        self, kind: str, name: str, value: bytes, *, revision: int | None, urgent: bool = False, least: int = 0
+    ) -> int:
+        check_document(kind, name, value)
+        return await self._network.call(lambda: self._disk.put_document(kind, name, value, revision, least))
+
+    @gated
+    async def get(self, kind: str, name: str) -> Document | None:
+        check_document(kind, name)
+        found = await self._network.call(lambda: self._disk.documents.get((kind, name)))
+        return None if found is None else Document(name, *found)
+
+    @gated
+    async def all(self, kind: str, after: int = 0) -> list[Document]:
+        check_document(kind)
+        return await self._network.call(lambda: self._disk.documents_of(kind, after))
+
+    @gated
+    async def revisions(self, kind: str) -> dict[str, int]:
+        check_document(kind)
+        return await self._network.call(lambda: {each.name: each.revision for each in self._disk.documents_of(kind)})
+
+    @gated
+    async def delete(self, kind: str, name: str, *, revision: int) -> None:
+        check_document(kind, name)
+        await self._network.call(lambda: self._disk.delete_document(kind, name, revision))
+
+
+class _Blobs(_Part):
+    async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
+        check_key(key)
+        blob = StoredBlob(BlobManifest(), [])
+        self._disk.unfinished.append(blob)
+        try:
+            await self._collect(pieces, blob)
+            with self.gate:
+                await self._network.call(lambda: self._disk.blobs.__setitem__(key, blob))
+        finally:
+            self._disk.unfinished.remove(blob)
+        return blob.manifest.size_bytes
+
+    async def _collect(self, pieces: AsyncIterable[bytes], blob: StoredBlob) -> None:
+        async for piece in evenly(pieces, PIECE_BYTES):
+            await blob.manifest.count(piece)
+            with self.gate:
+                await self._network.call(partial(blob.pieces.append, piece))
+
+    def read(self, key: str) -> AsyncGenerator[bytes, None]:
+        check_key(key)
+        return self._read(key)
+
+    async def _read(self, key: str) -> AsyncGenerator[bytes, None]:
+        with self.gate:
+            blob = await self._network.call(lambda: self._disk.blobs.get(key))
+        if blob is None:
+            raise BlobNotFound(key)
+        async for piece in StoredManifest.parse(key, blob.manifest.text()).checked(key, self._pieces(key, blob)):
+            yield piece
+
+    async def _pieces(self, key: str, blob: StoredBlob) -> AsyncGenerator[bytes, None]:
+        for number, piece in enumerate(blob.pieces):
+            with self.gate:
+                found = await self._network.call(lambda: self._disk.blobs.get(key)) if number else blob
+            if found is not blob:
+                raise BlobGone(key)
+            yield piece
+
+    @gated
+    async def delete(self, key: str) -> None:
+        check_key(key)
+        await self._network.call(lambda: self._disk.blobs.pop(key, None))
+
+    @gated
+    async def keys(self, prefix: str = "") -> list[str]:
+        return await self._network.call(lambda: sorted(key for key in self._disk.blobs if key.startswith(prefix)))
+
+
+class SimulatedStore:
+    """Implements `manylabel_service.storage.Store` on a disk that several servers share.
+
+    Parameters
+    ----------
+    disk : the shared data.
+    network : way of the calls to the disk.
+    """
+
+    shared = True
+
+    def __init__(self, disk: Disk, network: Network | None = None) -> None:
+        self.disk, self.network = disk, network or Network()
+        self.gate = Gate()
+        self._background = BackgroundTasks()
+        self.logs = _Logs(self.gate, self.network, disk)
+        self.predictions = _Predictions(self.gate, self.network, disk)
+        self.documents = _Documents(self.gate, self.network, disk)
+        self.blobs = _Blobs(self.gate, self.network, disk)
+        self.snapshots = Snapshots(self.gate, self.logs, self.documents, self.blobs)
+        self.models = _Models(self, self._background)
+
+    async def open(self) -> None:
+        await self._format()
+        self.gate.open()
+
+    async def close(self) -> None:
+        await self.gate.close()
+        await self._background.done()
+
+    @gated
+    async def format(self) -> int:
+        return await self._format()
+
+    async def _format(self) -> int:
+        return self.gate.supported("the simulated store", await self.network.call(lambda: self.disk.format))
+
+    @gated
+    async def raise_format(self, number: int) -> None:
+        await self.network.call(lambda: setattr(self.disk, "format", number))
+
+    @gated
+    async def erased(self) -> None:
+        await self._background.done()
+
+
+def new_disk(now_ms: Callable[[], int], seed: int = 0) -> Disk:
+    """Return an empty disk."""
+    return Disk(now_ms, random.Random(seed))
