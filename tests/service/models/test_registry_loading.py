@@ -29,6 +29,19 @@ async def models(fleet: Any, number: int, n_updates: int = 3) -> dict[str, bytes
     return states
 
 
+def _slow_snapshots(replica: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Return whether the next snapshot of a replica may end, and whether it has begun."""
+    model, may_go_on, begun = replica.model, threading.Event(), threading.Event()
+
+    def slow() -> memoryview:
+        begun.set()
+        assert may_go_on.wait(DEADLINE_SECONDS)
+        return OnlineModel.to_buffer(model)
+
+    monkeypatch.setattr(model, "to_buffer", slow)
+    return may_go_on, begun
+
+
 class TestFirstUse:
     async def test_a_model_in_use_is_not_evicted(self, lone_fleet: Any) -> None:
         registry = await lone_fleet.start(evict_idle_seconds=1e-6)
@@ -230,14 +243,7 @@ class TestEviction:
         registry._tasks[2].cancel()  # of eviction
         replica = await registry.create(lone_fleet.spec())
         await replica.update([lone_fleet.example(0)])
-        model, may_go_on, begun = replica.model, threading.Event(), threading.Event()
-
-        def slow() -> memoryview:
-            begun.set()
-            assert may_go_on.wait(DEADLINE_SECONDS)
-            return OnlineModel.to_buffer(model)
-
-        monkeypatch.setattr(model, "to_buffer", slow)
+        may_go_on, begun = _slow_snapshots(replica, monkeypatch)
         sweeping = asyncio.create_task(registry._eviction.sweep())
         await eventually_async(begun.is_set)
         update = asyncio.create_task(replica.update([lone_fleet.example(1)]))
@@ -245,6 +251,22 @@ class TestEviction:
         assert replica.model.updates == 1
         may_go_on.set()
         assert (await update).updates == 2
+        await sweeping
+        assert registry.resident() == [replica]
+
+    async def test_a_use_during_the_last_snapshot_keeps_the_model(
+        self, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        registry = await lone_fleet.start(evict_idle_seconds=1e-6)
+        registry._tasks[2].cancel()  # of eviction
+        replica = await registry.create(lone_fleet.spec())
+        await replica.update([lone_fleet.example(0)])
+        may_go_on, begun = _slow_snapshots(replica, monkeypatch)
+        sweeping = asyncio.create_task(registry._eviction.sweep())
+        await eventually_async(begun.is_set)
+        async with registry.use("m") as model:
+            await model.predict([lone_fleet.example(1).x])
+        may_go_on.set()
         await sweeping
         assert registry.resident() == [replica]
 
