@@ -21,7 +21,11 @@ def main() -> int:
     parser.add_argument("--keep-going", action="store_true", help="go on after a violation")
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets must follow from the seed
-        os.execve(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]], {**os.environ, "PYTHONHASHSEED": "0"})
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
+            {**os.environ, "PYTHONHASHSEED": "0"},
+        )
 
     from tests.simulation.lifetimes import Lifetime
     from tests.simulation.world import Violation

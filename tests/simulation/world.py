@@ -22,6 +22,7 @@ from manylabel_service import environment
 from manylabel_service.access.key import KeyStore
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.errors import ServiceError
+from manylabel_service.models.membership import EXPIRY_SECONDS
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_when_available
@@ -34,6 +35,8 @@ REPLY_SECONDS = 30.0
 """Time after which a client gives up on a reply."""
 QUIET_SECONDS = 120.0
 """Time after the last fault within which all requests must have succeeded."""
+DEAD = "the server that worked on it has ended"
+"""Reason with which a change is undone whose server is dead."""
 BACKOFF_SECONDS = (0.1, 5.0)
 
 
@@ -57,6 +60,8 @@ class Server:
     starting: asyncio.Task[None] | None = None
     pending: set[asyncio.Future[Any]] = field(default_factory=set)
     alive: bool = True
+    disturbed_at: float = 0.0
+    """Time at which its connection to the store was last cut."""
 
     async def start(self) -> None:
         """Start like `manylabel_service.lifespan.lifespan`."""
@@ -134,11 +139,20 @@ class World:
             raise structlog.DropEvent
         said = " ".join(f"{key}={value}" for key, value in event.items() if key not in ("event", "exc_info"))
         self.note(f"log {event['event']} {said}")
+        if event["event"] == "replacement_undone" and event["error"] == DEAD:
+            self._check_dead(event["change"])
         error = event.get("exc_info")
         error = sys.exc_info()[1] if error is True else error
         if error and not isinstance(error, ServiceError):
             self.fail(f"unexpected error: {event['event']}: {error!r}", error)
         raise structlog.DropEvent
+
+    def _check_dead(self, change: str) -> None:
+        """Check that no server is taken for dead that runs undisturbed and works on a change."""
+        for server in self.servers:
+            quiet = self.loop.time() - max(server.disturbed_at, self.loop.resumed.get(server.process, 0.0))
+            if change in server.registry.successions._changes and not server.network.cut and quiet > EXPIRY_SECONDS:
+                self.fail(f"change {change} was undone as of a dead server, and {server.process} works on it")
 
     def fail(self, text: str, cause: Any = None) -> None:
         """End the lifetime with a violation, which has no references to what still runs."""
