@@ -262,6 +262,8 @@ class Lifetime:
             while receipt is None or receipt.status == "running":
                 receipt = await self._until_done(f"receipt {learnt.name}", find)
                 await asyncio.sleep(0.2 if receipt.status == "running" else 0)
+            if "the history of model" in (receipt.error or ""):
+                return  # no state before it is stored: the server says that it cannot forget it
         if position_key(receipt.since) >= position_key(learnt.position):
             return  # the history begins after it
         self.known.forgotten.add(learnt.name)

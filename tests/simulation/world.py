@@ -139,20 +139,21 @@ class World:
             raise structlog.DropEvent
         said = " ".join(f"{key}={value}" for key, value in event.items() if key not in ("event", "exc_info"))
         self.note(f"log {event['event']} {said}")
-        if event["event"] == "replacement_undone" and event["error"] == DEAD:
-            self._check_dead(event["change"])
+        if event["event"] == "replacement_undone":
+            self._check_undone(event["change"], event["error"] == DEAD)
         error = event.get("exc_info")
         error = sys.exc_info()[1] if error is True else error
         if error and not isinstance(error, ServiceError):
             self.fail(f"unexpected error: {event['event']}: {error!r}", error)
         raise structlog.DropEvent
 
-    def _check_dead(self, change: str) -> None:
-        """Check that no server is taken for dead that runs undisturbed and works on a change."""
+    def _check_undone(self, change: str, as_dead: bool) -> None:
+        """Check that a process undoes no change on which another one works that runs undisturbed."""
         for server in self.servers:
             quiet = self.loop.time() - max(server.disturbed_at, self.loop.resumed.get(server.process, 0.0))
-            if change in server.registry.successions._changes and not server.network.cut and quiet > EXPIRY_SECONDS:
-                self.fail(f"change {change} was undone as of a dead server, and {server.process} works on it")
+            heard = not as_dead or (not server.network.cut and quiet > EXPIRY_SECONDS)
+            if server.process != PROCESS.get() and change in server.registry.successions._changes and heard:
+                self.fail(f"{PROCESS.get()} has undone change {change}, and {server.process} works on it")
 
     def fail(self, text: str, cause: Any = None) -> None:
         """End the lifetime with a violation, which has no references to what still runs."""
