@@ -1,4 +1,4 @@
-"""What happens in a lifetime: requests, faults, and the properties that must hold."""
+"""Lifetimes of several servers: requests, faults, and the properties that must hold."""
 
 import asyncio
 import random
@@ -54,7 +54,7 @@ class Learnt:
 
 @dataclass
 class Known:
-    """What the clients know.
+    """Knowledge of the clients.
 
     Attributes
     ----------
