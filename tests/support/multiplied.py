@@ -95,7 +95,7 @@ PARAMETERS: dict[str, dict[str, str]] = {
         "text": NOTHING,
         "window": NOTHING,
     },
-    "GET /v1/models": {"leader": NOTHING},
+    "GET /v1/models": dict.fromkeys(("leader", "prefix", "sort", "after", "limit"), NOTHING),
     "GET /v1/models/{name}": LABELS_OF_NAME,
     "DELETE /v1/models/{name}": {"name": NOTHING, "followers": NOTHING},
     "PUT /v1/models/{name}": NAME,

@@ -61,6 +61,19 @@ def test_every_call(client: Client, name: str) -> None:
         model.status()
 
 
+def test_models_have_the_settings_of_a_template(client: Client, name: str) -> None:
+    template = client.create_model(name[:50], labels=[{"name": "a", "title": "First"}])
+    alike = client.create_model_like(f"{name[:50]}-like", template.name)
+    assert alike.labels().labels[0].title == "First"
+    with pytest.raises(Conflict):
+        client.create_model_like(alike.name, template.name)
+    assert client.create_model_like(alike.name, template.name, exist_ok=True).name == alike.name
+    assert [each.name for each in client.models(name[:50])] == [template.name, alike.name]
+    assert [each.name for each in client.models(name[:50], sort="used")] == [alike.name, template.name]
+    for model in (template, alike):
+        model.delete()
+
+
 def test_stored_predictions_are_labelled_later(client: Client, name: str) -> None:
     model = client.create_model(name)
     kept = model.predict({"f": 1}, keep=True)

@@ -138,6 +138,21 @@ def fork(
     print_as(as_json, status, lambda _: click.echo(f"created {name} from the state of {source}"))
 
 
+@remote()
+def like(
+    client: Client,
+    name: ModelName,
+    template: Annotated[str, Argument(metavar="MODEL", help="Model with the settings.")],
+    as_json: AsJson = False,
+) -> None:
+    """Create a model with the spec, labels, groups and promise of another, which has learnt nothing.
+
+    Example: `manylabel models like customer-17-tags customer-tags`
+    """
+    status = client.create_model_like(name, template).status()
+    print_as(as_json, status, lambda _: click.echo(f"created {name} like {template}"))
+
+
 @remote(print_status)
 def show(client: Client, name: ModelName) -> AnyStatus:
     """Show the settings, size and metrics of a model."""
@@ -186,6 +201,7 @@ models = group(
     list_models,
     create,
     fork,
+    like,
     show,
     delete,
     of_labels.labels,
