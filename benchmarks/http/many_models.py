@@ -23,6 +23,8 @@ from benchmarks.output import verdict
 N_EXAMPLES, N_WORDS, N_LABELS, VOCABULARY = 100, 10, 5, 300
 SAMPLE = 200
 """Number of models that are asked, twice each, and number of requests of each other measurement."""
+SETTLE_SECONDS = 30.0
+"""Seconds after the start in which the server loads the functions that few models need."""
 STOP_SECONDS = 3_600.0
 """Timeout in seconds of a server that stores a snapshot of each changed model."""
 
@@ -67,6 +69,7 @@ def _measure(args: argparse.Namespace, kind: str, flags: Sequence[str], n_models
     with servers.manylabel(args.port, [*flags, "--preload", "false"], stop_seconds=STOP_SECONDS) as server:
         _line("start to ready, s", time.perf_counter() - started, at_most=5.0)
         _line("memory when ready, MB", server.resident_bytes() / 1e6)
+        time.sleep(SETTLE_SECONDS)
         calls = _redis_calls(args.port + 1) if kind == "redis" else 0
         busy = server.cpu_seconds()
         time.sleep(args.idle_seconds)

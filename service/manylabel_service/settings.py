@@ -231,7 +231,7 @@ class Settings(BaseSettings):
     for a model restores it."""
 
     metrics_models: NonNegativeInt = 200
-    """Maximum number of models with series of their own in `/metrics`, per server process; the counts of the others are
+    """Maximum number of models with separate series in `/metrics`, per server process; the counts of the others are
     summed."""
 
     max_resident_bytes: PositiveInt = 2**32

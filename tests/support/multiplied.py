@@ -96,6 +96,8 @@ PARAMETERS: dict[str, dict[str, str]] = {
         "window": NOTHING,
     },
     "GET /v1/models": dict.fromkeys(("leader", "prefix", "sort", "after", "limit"), NOTHING),
+    "DELETE /v1/models": {"prefix": NOTHING, "followers": NOTHING},
+    "GET /v1/export": {"prefix": NOTHING},
     "GET /v1/models/{name}": LABELS_OF_NAME,
     "DELETE /v1/models/{name}": {"name": NOTHING, "followers": NOTHING},
     "PUT /v1/models/{name}": NAME,

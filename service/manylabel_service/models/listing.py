@@ -68,6 +68,13 @@ class Listing:
                 return await self._page(found[:limit], found[limit - 1].name)
         return await self._page(found)
 
+    async def records(self, prefix: str) -> list[ModelMeta]:
+        """Return the metadata of all models whose names begin with a prefix, by name. Raises StorageUnavailable."""
+        records: list[ModelMeta] = []
+        while page := await self._store.models.page(prefix, records[-1].name if records else "", MAX_PAGE_MODELS):
+            records += page
+        return records
+
     async def recent(self, patterns: Sequence[str], after: str | None = None, limit: int = MAX_PAGE_MODELS) -> ListPage:
         """Return a page of the models whose names match patterns, latest use first.
 

@@ -1,7 +1,7 @@
 """Registry of the models of this process, by name."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableSequence, Sequence
 from contextlib import suppress
 from heapq import nlargest
 from itertools import islice
@@ -52,6 +52,7 @@ from manylabel_service.online.state.tiers import tiers_of_model
 from manylabel_service.online.updates.replay import HOPELESS
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, Store
+from manylabel_service.storage.models import leader_of
 from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import VersionStore
 
@@ -488,6 +489,31 @@ class Registry:
         for follower in followers:
             await self._delete(follower)
         await self._delete(record)
+
+    async def followers_besides(self, records: Sequence[ModelMeta]) -> Sequence[ModelMeta]:
+        """Return the followers of models that are not among these themselves. Raises StorageError."""
+        known = {record.incarnation for record in records}
+        found = [await self._store.models.followers(record) for record in records]
+        return [each for followers in found for each in followers if each.incarnation not in known]
+
+    async def delete_all(self, records: Sequence[ModelMeta], deleted: MutableSequence[str]) -> None:
+        """Delete models, followers before their leaders; a model that is gone is skipped.
+
+        Raises StorageError; `deleted` then has the names of the models that are deleted.
+        """
+        for record in sorted(records, key=lambda record: leader_of(record.spec) is None):
+            current: ModelMeta | None = record
+            while current is not None:
+                try:
+                    await self._delete(current)
+                    deleted.append(record.name)
+                    break
+                except ModelGone:  # it was deleted, or replaced by its successor
+                    found = await self._store.models.find(record.name)
+                    same = found is not None and await self.successions.is_same(
+                        record.name, record.incarnation, found.incarnation
+                    )
+                    current = found if same else None
 
     async def _delete(self, record: ModelMeta) -> None:
         name = record.name

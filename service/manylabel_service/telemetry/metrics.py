@@ -30,7 +30,7 @@ WAKE_BUCKETS = (1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3,
 """Seconds."""
 
 OTHERS = "_others"
-"""Label for the counts of the models without series of their own; no model can have this name."""
+"""Label for the counts of the models without separate series; no model can have this name."""
 
 DELAY_BUCKETS_SECONDS = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0, 7 * 86_400.0)
 """Buckets of the delay of labels submitted by people."""
@@ -50,7 +50,7 @@ class Telemetry:
     Parameters
     ----------
     workers : exchange of metrics between server processes, if there are several.
-    max_models : maximum number of models with series of their own.
+    max_models : maximum number of models with separate series.
 
     Attributes
     ----------
@@ -192,7 +192,7 @@ class Telemetry:
         return self._by_model.keys() - {OTHERS}
 
     def has_series(self, model: str) -> bool:
-        """Return whether a model has series of its own, which it gets if there is room for one more."""
+        """Return whether a model has separate series, which it gets if there is room for one more."""
         return self._of_model(model).model == model
 
     def keep(self, models: Collection[str]) -> None:

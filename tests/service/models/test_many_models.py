@@ -6,6 +6,7 @@ import pytest
 from tests.service.webhooks.test_sources import Reader, labelled
 
 from manylabel_service import ulid
+from manylabel_service.errors import StorageUnavailable
 from manylabel_service.models import garbage
 from manylabel_service.models.garbage import GarbageCollector
 from manylabel_service.storage import pieces_of
@@ -70,3 +71,31 @@ async def test_garbage_is_collected_step_by_step(any_fleet: Any, monkeypatch: py
     assert n_steps > 3
     assert max(listed) <= 2
     assert await keys() == sorted(stay)
+
+
+async def test_an_interrupted_deletion_says_what_is_gone_and_can_be_repeated(
+    any_fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = await any_fleet.start()
+    store = any_fleet.store(registry)
+    for name in ("a-1", "a-2", "a-3", "b"):
+        await registry.create(any_fleet.spec(name))
+    delete, left = store.models.delete, ["a-1"]
+
+    async def fails(record: Any) -> None:
+        if record.name not in left:
+            raise StorageUnavailable("pulled out", heals=True)
+        await delete(record)
+
+    monkeypatch.setattr(store.models, "delete", fails)
+    deleted = list[str]()
+    with pytest.raises(StorageUnavailable):
+        await registry.delete_all(await registry.listing.records("a-"), deleted)
+    assert deleted == ["a-1"]
+    records = await registry.listing.records("a-")
+    await delete(records[0])  # by another server, after this one has listed the models
+    monkeypatch.setattr(store.models, "delete", delete)
+    deleted.clear()
+    await registry.delete_all(records, deleted)
+    assert deleted == ["a-3"]
+    assert [status["name"] for status in (await registry.list())[0]] == ["b"]

@@ -172,6 +172,37 @@ def delete(
     click.echo(f"deleted {name}")
 
 
+@remote()
+def delete_all(
+    client: Client,
+    prefix: Annotated[str, Argument(metavar="PREFIX", help="Beginning of the names.")],
+    followers: Annotated[bool, Option(help="Delete their followers with other names too.")] = False,
+    yes: Yes = False,
+) -> None:
+    """Delete all models whose names begin with a prefix, and their logs. This cannot be undone.
+
+    Example: `manylabel models delete-all customer-17-`
+    """
+    confirm(f"Delete all models whose names begin with {prefix}, and all they have learnt?", yes)
+    for name in client.delete_models(prefix, followers=followers):
+        click.echo(f"deleted {name}")
+
+
+@remote()
+def export_all(
+    client: Client,
+    prefix: Annotated[str, Argument(metavar="PREFIX", help="Beginning of the names.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="New tar file.")],
+) -> None:
+    """Write all models whose names begin with a prefix to a tar file.
+
+    Example: `manylabel models export-all customer-17- customer-17.tar`
+    """
+    data = client.export_models(prefix)
+    file.write_bytes(data)
+    click.echo(f"wrote {file} ({len(data):,} bytes)")
+
+
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
@@ -204,6 +235,8 @@ models = group(
     like,
     show,
     delete,
+    delete_all,
+    export_all,
     of_labels.labels,
     of_labels.describe_labels,
     of_labels.set_groups,

@@ -164,6 +164,26 @@ class ServerCalls(Resource):
                 return found
 
     @call
+    def delete_models(self, prefix: str, *, followers: bool = False) -> Exchange[list[str]]:
+        """Delete all models whose names begin with a prefix, and return their names.
+
+        After an attempt without a response, the result has only the names of the models that were left. Raises Conflict
+        if a model with another name follows one of them, unless `followers` deletes it too.
+        """
+        path = with_query("/v1/models", prefix=prefix, followers="delete" if followers else None)
+        response = yield from send(Request("DELETE", path), self._retry)
+        return read(response, lambda answer: [str(name) for name in answer["deleted"]])
+
+    @call
+    def export_models(self, prefix: str) -> Exchange[bytes]:
+        """Return a tar file with all models whose names begin with a prefix.
+
+        The file ``NAME.safetensors`` of an online model is a snapshot, which `upload_model` takes; ``NAME.version`` of
+        a trained model is its served version with names.
+        """
+        return (yield from self._download(with_query("/v1/export", prefix=prefix)))
+
+    @call
     def replicas(self) -> Exchange[Replicas]:
         """Return the processes that share the store of the server, and the versions that are in use."""
         return (yield from self._get("/v1/replicas", Replicas))

@@ -183,6 +183,13 @@ class ModelList(ResponseModel):
     """Value of `after` for the next page; absent after the last."""
 
 
+class DeletedModels(ResponseModel):
+    """Models that were deleted."""
+
+    deleted: list[str]
+    """Names of the models, those of their followers included."""
+
+
 class Snapshot(ResponseModel):
     """Stored state of a model at a position."""
 
