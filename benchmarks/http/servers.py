@@ -64,12 +64,14 @@ class Server:
 
 
 @contextmanager
-def manylabel(port: int, store: Sequence[str], cores: Sequence[int] = (SERVED_BY,)) -> Iterator[Server]:
+def manylabel(
+    port: int, store: Sequence[str], cores: Sequence[int] = (SERVED_BY,), stop_seconds: float = 60.0
+) -> Iterator[Server]:
     """Start a ManyLabel server of one process with the flags of its store and optional further flags; return it when it
-    is ready.
+    is ready. At the end it has `stop_seconds` to stop.
     """
     command = [sys.executable, "-m", "manylabel_service", "--port", str(port), "--log-level", "warning", *store]
-    with _process(command, cores) as process:
+    with _process(command, cores, stop_seconds) as process:
         wait_for(f"http://127.0.0.1:{port}/readyz")
         yield Server(process, port)
 
@@ -146,13 +148,15 @@ def wait_for(url: str, seconds: float = 600.0) -> None:
 
 
 @contextmanager
-def _process(command: Sequence[str], cores: Sequence[int]) -> Iterator["subprocess.Popen[bytes]"]:
+def _process(
+    command: Sequence[str], cores: Sequence[int], stop_seconds: float = 60.0
+) -> Iterator["subprocess.Popen[bytes]"]:
     process = subprocess.Popen(command, preexec_fn=lambda: os.sched_setaffinity(0, cores))
     try:
         yield process
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(stop_seconds)
 
 
 def _redis_program() -> str:

@@ -27,6 +27,7 @@ from manylabel_service.api.routers import (
     model_labels,
     models,
     page,
+    prefixes,
     server,
     snapshots,
     stream,
@@ -71,6 +72,7 @@ _PARTS = (
     stream,
     open_inference,
     models,
+    prefixes,
     metrics,
     model_labels,
     snapshots,
@@ -106,7 +108,7 @@ def create_app(
     store : store, opened at startup and closed at shutdown.
     workers : server processes of this server, if it has several.
     kernels : compilation and loading of compiled functions.
-    on_ready : callback when every model is restored and caught up.
+    on_ready : callback when the server is ready.
     on_failure : callback when the application cannot start, or a part of it could not be stopped; it must end the
         server.
     """
@@ -114,13 +116,13 @@ def create_app(
     # which saves 5 us per request.
     routes = [route for part in _PARTS for route in part.router.routes]
     check_guarded(routes)
-    registry, telemetry = open_registry(store, settings, kernels), Telemetry(workers)
+    registry, telemetry = open_registry(store, settings, kernels), Telemetry(workers, settings.metrics_models)
     datasets = DatasetStore(store, settings)
     jobs = open_jobs(store, settings, datasets, registry.poll)
     audit = _audit_log(settings, telemetry)
     reached_at = None if settings.is_local or settings.insecure else settings.host
     keyring = Keyring(KeyStore(store.documents, settings.limits.max_keys), reached_at)
-    sources = Sources(store, registry, jobs)
+    sources = Sources(store, settings, registry, jobs)
     deliverer = Deliverer(store, settings, registry, sources, telemetry.attempted_delivery)
     archive = None
     if settings.archive is not None:

@@ -1,4 +1,4 @@
-"""Startup of an application, from the store to restored models, and shutdown."""
+"""Startup of an application, and shutdown."""
 
 import asyncio
 import time
@@ -35,7 +35,7 @@ async def lifespan(
     context : components of the application; its registry and then its jobs are started when the store is open, and
         stopped in reverse order.
     store : store, opened at startup and closed at shutdown.
-    on_ready : callback when every model is restored and caught up.
+    on_ready : callback when the server is ready.
     on_failure : callback when that is impossible, or when a part could not be stopped, after the reason was logged.
     """
     workers = context.telemetry.workers

@@ -223,11 +223,16 @@ class Settings(BaseSettings):
     to be parsed, and for an update to be learnt. A request that has waited this long, or is expected to, gets 429;
     streams get backpressure instead."""
 
-    max_models: Annotated[int, Field(ge=1, le=10_000)] = 1_000
+    max_models: Annotated[int, Field(ge=1, le=100_000)] = 100_000
     """Maximum number of models on this server."""
 
     preload: bool = True
-    """Whether models are restored before the server is ready; otherwise the first request for a model restores it."""
+    """Whether a server restores the lately used models in the background after its start; otherwise the first request
+    for a model restores it."""
+
+    metrics_models: NonNegativeInt = 200
+    """Maximum number of models with separate series in `/metrics`, per server process; the counts of the others are
+    summed."""
 
     max_resident_bytes: PositiveInt = 2**32
     """Maximum bytes of memory for models; above it, the least recently used are evicted."""

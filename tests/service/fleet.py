@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import io
 import itertools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -76,7 +77,15 @@ class Fleet:
         self._stores: dict[Registry, Store] = {}
         self._jobs = itertools.count(1)
 
-    async def start(self, **settings: Any) -> Registry:
+    async def start(self, *, preload: bool = True, **settings: Any) -> Registry:
+        """Start a registry; with `preload`, restore all models at once."""
+        registry = await self.begin(preload=False, **settings)
+        for record in await self.store(registry).models.all() if preload else ():
+            await registry.restore(record.name, time.monotonic())
+        return registry
+
+    async def begin(self, **settings: Any) -> Registry:
+        """Start a registry as the product does."""
         store = self._make_store()
         await store.open()
         registry = open_registry(store, settings_of(**settings))

@@ -93,6 +93,7 @@ class Disk:
         self._rng = rng
         self.format = FORMAT
         self.models: dict[str, ModelMeta] = {}
+        self.uses: dict[str, int] = {}
         self.staged: set[int] = set()
         self.logs: dict[int, Log] = {}
         self.predictions: dict[int, dict[str, tuple[bytes, int]]] = {}
@@ -114,6 +115,7 @@ class Disk:
         for name in ("format", "_incarnations", "_revisions"):
             setattr(self, name, getattr(earlier, name))
         self.models, self.staged = dict(earlier.models), set(earlier.staged)
+        self.uses = dict(earlier.uses)
         self.logs = {
             number: replace(log, entries=[*log.entries], keys=[*log.keys], untrimmed=[*log.untrimmed])
             for number, log in earlier.logs.items()
@@ -158,6 +160,8 @@ class Disk:
         for record, successor in successions:
             self.staged.discard(successor.incarnation)
             self.models[successor.name] = successor
+            if record is None:
+                self.uses[successor.name] = self.now_ms()
             if record is not None and record.incarnation != successor.incarnation:
                 self._drop(record.incarnation)
 
@@ -166,7 +170,7 @@ class Disk:
         found = self.models.get(record.name)
         if found is None or found.incarnation != record.incarnation:
             raise ModelGone(record.name, record.incarnation)
-        del self.models[record.name]
+        del self.models[record.name], self.uses[record.name]
         self._drop(record.incarnation)
 
     def discard(self, successor: ModelMeta) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import TypeVar
 
@@ -14,8 +14,8 @@ from manylabel_service.storage.background import BackgroundTasks
 from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobManifest, StoredManifest, evenly
 from manylabel_service.storage.document_pages import check_document, check_key
 from manylabel_service.storage.gate import Gate, gated
-from manylabel_service.storage.models import Models, Succession
-from manylabel_service.storage.protocol import UNBOUNDED_BYTES, position_key
+from manylabel_service.storage.models import Models, Succession, Use, leader_of
+from manylabel_service.storage.protocol import ALL, UNBOUNDED_BYTES, position_key
 from manylabel_service.storage.snapshots import Snapshots
 
 T = TypeVar("T")
@@ -58,6 +58,46 @@ class _Models(Models):
         return await self._network.call(
             lambda: sorted(self._disk.models.values(), key=lambda record: record.incarnation)
         )
+
+    @gated
+    async def count(self) -> int:
+        return await self._network.call(lambda: len(self._disk.models))
+
+    @gated
+    async def existing(self, incarnations: Set[int]) -> dict[int, str]:
+        there = await self._network.call(lambda: {each.incarnation: each.name for each in self._disk.models.values()})
+        there |= dict.fromkeys(self._disk.staged, "")
+        return {number: there[number] for number in incarnations & there.keys()}
+
+    @gated
+    async def page(self, prefix: str, after: str, limit: int) -> list[ModelMeta]:
+        def step() -> list[ModelMeta]:
+            names = sorted(name for name in self._disk.models if name.startswith(prefix) and name > after)
+            return [self._disk.models[name] for name in names[:limit]]
+
+        return await self._network.call(step)
+
+    @gated
+    async def recent(self, before: tuple[int, str] | None, limit: int) -> list[Use]:
+        def step() -> list[Use]:
+            found = sorted(((unix_ms, name) for name, unix_ms in self._disk.uses.items()), reverse=True)
+            later = [each for each in found if before is None or each < before]
+            now_ms = self._disk.now_ms()
+            return [Use(self._disk.models[name], unix_ms, now_ms - unix_ms) for unix_ms, name in later[:limit]]
+
+        return await self._network.call(step)
+
+    @gated
+    async def use(self, ages_ms: Mapping[str, int]) -> None:
+        def step() -> None:
+            known, now_ms = self._disk.uses, self._disk.now_ms()
+            known.update({name: max(known[name], now_ms - age) for name, age in ages_ms.items() if name in known})
+
+        await self._network.call(step)
+
+    @gated
+    async def followers(self, leader: ModelMeta) -> list[ModelMeta]:
+        return [each for each in await self.all() if leader_of(each.spec) == leader.incarnation]
 
     async def _prepare(self, name: str, spec: bytes, at: str) -> ModelMeta:
         return await self._network.call(lambda: self._disk.prepare(name, spec, at))
@@ -182,6 +222,12 @@ class _Documents(_Part):
         return await self._network.call(lambda: {each.name: each.revision for each in self._disk.documents_of(kind)})
 
     @gated
+    async def revision(self, kind: str, name: str) -> int | None:
+        check_document(kind, name)
+        found = await self._network.call(lambda: self._disk.documents.get((kind, name)))
+        return None if found is None else found[0]
+
+    @gated
     async def delete(self, kind: str, name: str, *, revision: int) -> None:
         check_document(kind, name)
         await self._network.call(lambda: self._disk.delete_document(kind, name, revision))
@@ -232,8 +278,9 @@ class _Blobs(_Part):
         await self._network.call(lambda: self._disk.blobs.pop(key, None))
 
     @gated
-    async def keys(self, prefix: str = "") -> list[str]:
-        return await self._network.call(lambda: sorted(key for key in self._disk.blobs if key.startswith(prefix)))
+    async def keys(self, prefix: str = "", after: str = "", limit: int = ALL) -> list[str]:
+        found = await self._network.call(lambda: [key for key in self._disk.blobs if key.startswith(prefix)])
+        return sorted(key for key in found if key > after)[:limit]
 
 
 class SimulatedStore:

@@ -588,7 +588,7 @@ class Replica:
     supports: int  #: Highest format number of a store that the process supports.
     started_at: str
     ready: bool
-    models: dict[str, str]  #: Positions of the models in memory; at most 1,000.
+    models: dict[str, str]  #: Positions of the latest used models in memory; at most 100.
     withheld: dict[str, str]  #: Models that the process must not serve, each with the error code; another release must serve them.
 
 @dataclass(frozen=True, slots=True, kw_only=True)

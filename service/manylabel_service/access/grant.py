@@ -46,9 +46,21 @@ class Patterns:
         """Return whether a name matches one of the patterns."""
         return self._any or name in self._names or name.startswith(self._beginnings)
 
+    def within(self, prefix: str = "") -> list[str]:
+        """Return sorted patterns that match the same names with a prefix, each name by one pattern only."""
+        beginnings = {max(each, prefix, key=len) for each in self._beginnings if _overlap(each, prefix)}
+        least = [each for each in beginnings if not any(each != b and each.startswith(b) for b in beginnings)]
+        names = (name for name in self._names if name.startswith(prefix) and not name.startswith(tuple(least)))
+        return sorted([*(each + ANY for each in least), *names])
+
     def include(self, pattern: str) -> bool:
         """Return whether all names that another pattern matches are among these."""
         return pattern.startswith(self._beginnings) or pattern in self._names
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Return whether some text begins with both texts."""
+    return one.startswith(other) or other.startswith(one)
 
 
 class Access:
@@ -93,6 +105,10 @@ class Access:
     def may_see(self, name: str) -> bool:
         """Return whether the caller has access to the model or dataset of this name."""
         return self._names.match(name)
+
+    def seen(self, prefix: str = "") -> list[str]:
+        """Return sorted patterns of the names with a prefix that the caller may see, each name by one pattern only."""
+        return self._names.within(prefix)
 
     @property
     def sees_all(self) -> bool:

@@ -274,7 +274,7 @@ class _Restoring:
 
     async def one(self, name: str, until: str | int | None, without: Without | None) -> Restored:
         """Restore one model."""
-        check_limit("the number of models", len(await self._store.models.all()) + 1, self._settings.max_models)
+        check_limit("the number of models", await self._store.models.count() + 1, self._settings.max_models)
         found = next((model for model in self._catalogue.models if model.name == name), None)
         if found is None:
             raise RestoreRefused(f"the archive has no model {name!r}")

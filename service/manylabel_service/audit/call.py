@@ -50,6 +50,8 @@ class Call(NamedTuple):
     """Model, if the path does not name it."""
     dataset: str | None = None
     """Dataset, if the path does not name it."""
+    models: list[str] | None = None
+    """Models that the call has deleted or exported, if there may be several."""
 
     def to_json(self) -> bytes:
         """Return the call as a line of JSON."""
@@ -67,6 +69,7 @@ class Call(NamedTuple):
             "code": self.code,
             "position": self.position,
             "lines": self.lines,
+            "models": self.models,
         }
         if self.route is not None:
             line |= subject(self.path)
@@ -99,11 +102,12 @@ def note(
     lines: int = 0,
     model: str | None = None,
     dataset: str | None = None,
+    models: list[str] | None = None,
 ) -> None:
     """Remember fields for the line of the request in the audit log.
 
     `position` is that of the last change, `lines` the number of lines that a stream has learnt since the last note;
-    `model` and `dataset` are set if the path does not name them.
+    `model` and `dataset` are set if the path does not name them, `models` if the call is about several.
     """
     noted = scope.setdefault("audit", {})
     if position is not None:
@@ -114,6 +118,8 @@ def note(
         noted["model"] = model
     if dataset is not None:
         noted["dataset"] = dataset
+    if models is not None:
+        noted["models"] = models
 
 
 def call_of(scope: Scope, method: str, status: int, created: str | None) -> Call | None:

@@ -1,9 +1,9 @@
 """Compiled functions of this process, by tier: which are loaded, which are being compiled, and for how long yet.
 
-A server is ready once the tier `base` is loaded, and the models are restored whose functions are on disk. A child
-process compiles what is not on disk yet. A request waits for a tier that is only being loaded, and fails with
-`NotCompiled` if it needs one that is being compiled. Numba would compile a function that is called earlier in the
-calling thread, and no other thread could compile or load one meanwhile: `GATE` prevents such calls.
+A server is ready once the tier `base` is loaded. A child process compiles what is not on disk yet. A request waits for
+a tier that is only being loaded, and fails with `NotCompiled` if it needs one that is being compiled. Numba would
+compile a function that is called earlier in the calling thread, and no other thread could compile or load one
+meanwhile: `GATE` prevents such calls.
 """
 
 import asyncio

@@ -20,14 +20,13 @@ from manylabel_service.jobs.job_record import JobDocument, Unchanged, queued
 from manylabel_service.jobs.job_store import BLOBS
 from manylabel_service.jobs.local_runner import Runner
 from manylabel_service.jobs.supervision.child_process import remove_stale
-from manylabel_service.online.history.catalogue import collect_garbage
+from manylabel_service.models.garbage import GarbageCollector
 from manylabel_service.storage import UNREADABLE
-from manylabel_service.trained.version_store import collect_deleted
 
 MAX_ENDED_JOBS = 1_000
 """Maximum number of finished jobs stored; the oldest are removed. The versions that they published stay."""
 COLLECT_SECONDS = 60.0
-"""Seconds between two searches for data that no job needs any more."""
+"""Interval in seconds of removals of old jobs and of steps of garbage collection."""
 MAX_PASSED_SECONDS = 2.0
 """Maximum seconds counted between two polls, in case this process was suspended."""
 
@@ -39,6 +38,7 @@ class JobMonitor:
 
     def __init__(self, context: JobContext, runner: Runner) -> None:
         self._context, self._runner = context, runner
+        self._garbage = GarbageCollector(context.store)
         self._heartbeats: dict[tuple[str, int], _Heartbeat] = {}
         self._polled_at = self._collected_at = 0.0
         self._wake = asyncio.Event()
@@ -127,9 +127,7 @@ class JobMonitor:
                 unneeded = False
             if unneeded:
                 await job_store.remove_blobs(id)
-        await collect_deleted(self._context.store)
-        await collect_garbage(self._context.store)
-        await self._context.store.snapshots.collect_garbage(await self._context.store.models.all())
+        await self._garbage.step()
 
 
 class _Heartbeat(NamedTuple):

@@ -9,7 +9,6 @@ from manylabel_service.models.build import build_id
 from manylabel_service.models.successions import ReplayDiffers, Successions
 from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.spec.follow import followers_of
 from manylabel_service.online.successor.rewriter import Rewriter, Rewritten, Selection
 from manylabel_service.storage import START, ModelMeta
 
@@ -133,5 +132,5 @@ class Forgetter:
         await self._successions.replace(name, receipt, [(record, successor)])
 
     async def _check_alone(self, record: ModelMeta) -> None:
-        if followers := followers_of(record, await self._successions.store.models.all()):
+        if followers := await self._successions.store.models.followers(record):
             raise ModelHasFollowers(record.name, [each.name for each in followers])

@@ -1,11 +1,14 @@
 """List of models: those in the memory of this process, and those only in the store."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Set
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, NamedTuple
 
+from manylabel_service.access.grant import ANY, Patterns
 from manylabel_service.errors import ReleaseTooOld, StorageUnavailable
 from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.names import valid
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.trained import TrainedSpec, read_spec
 from manylabel_service.settings import Settings
@@ -18,6 +21,18 @@ SMALL_SPEC_BYTES = 2**16
 """Maximum bytes of a spec parsed on the event loop; a larger one, with thousands of names, is parsed in a thread."""
 COUNTED_ENTRIES = 1_000
 """Maximum number of entries counted in a log."""
+MAX_PAGE_MODELS = 1_000
+"""Maximum number of models of a page."""
+MAX_SCANNED = 10_000
+"""Number of models in the order of their use after which a page ends, because few of them may match."""
+
+
+class ListPage(NamedTuple):
+    """Page of a list of models, the names of damaged ones, and where the next page begins; None after the last."""
+
+    models: list[dict[str, Any]]
+    damaged: list[str]
+    next: str | None
 
 
 class Listing:
@@ -33,19 +48,67 @@ class Listing:
         self._settings = settings
         self._resident = resident
 
-    async def statuses(
-        self, of_interest: Callable[[str], bool], leader: str | None = None
-    ) -> tuple[list[dict[str, Any]], list[str]]:
-        """List the selected models by name with their status; for models not in memory, with their spec.
+    async def page(self, patterns: Sequence[str], after: str | None = None, limit: int = MAX_PAGE_MODELS) -> ListPage:
+        """Return a page of the models whose names match patterns, by name. Raises StorageUnavailable.
 
-        With a `leader`, only that model and its followers. Also returns the names of damaged models. Raises
-        StorageUnavailable.
+        Parameters
+        ----------
+        patterns : sorted patterns, such as ``"tags-*"``, which match each name once.
+        after : name after which the page begins.
+        limit : maximum number of models.
         """
+        found: list[ModelMeta] = []
+        for pattern in patterns:
+            wanted = limit + 1 - len(found)
+            if pattern.endswith(ANY):
+                found += await self._store.models.page(pattern[:-1], after or "", wanted)
+            elif pattern > (after or "") and (record := await self._store.models.find(pattern)) is not None:
+                found.append(record)
+            if len(found) > limit:
+                return await self._page(found[:limit], found[limit - 1].name)
+        return await self._page(found)
+
+    async def records(self, prefix: str) -> list[ModelMeta]:
+        """Return the metadata of all models whose names begin with a prefix, by name. Raises StorageUnavailable."""
+        records: list[ModelMeta] = []
+        while page := await self._store.models.page(prefix, records[-1].name if records else "", MAX_PAGE_MODELS):
+            records += page
+        return records
+
+    async def recent(self, patterns: Sequence[str], after: str | None = None, limit: int = MAX_PAGE_MODELS) -> ListPage:
+        """Return a page of the models whose names match patterns, latest use first.
+
+        A page that is not the last one may have fewer models than `limit`. Raises StorageUnavailable, and ValueError
+        unless `after` is the `next` of an earlier page.
+        """
+        names, before, found, scanned = Patterns(patterns), None if after is None else _use_of(after), [], 0
+        while scanned < MAX_SCANNED:
+            uses = await self._store.models.recent(before, limit)
+            for record, unix_ms, _ in uses:
+                before = unix_ms, record.name
+                if names.match(record.name):
+                    found.append(record)
+                    if len(found) == limit:
+                        return await self._page(found, f"{unix_ms}.{record.name}")
+            if len(uses) < limit:
+                return await self._page(found)
+            scanned += len(uses)
+        assert before is not None
+        return await self._page(found, f"{before[0]}.{before[1]}")
+
+    async def family(self, leader: str, of_interest: Callable[[str], bool]) -> ListPage:
+        """Return a model and its followers, without those that are not of interest. Raises StorageUnavailable."""
+        record = await self._store.models.find(leader)
+        records = [] if record is None else [record, *await self._store.models.followers(record)]
+        return await self._page(
+            sorted((each for each in records if of_interest(each.name)), key=lambda each: each.name)
+        )
+
+    async def _page(self, records: Sequence[ModelMeta], next: str | None = None) -> ListPage:
+        """Return models with their status; those not in memory with their spec."""
         statuses, damaged = [], []
-        async for record in in_slices(sorted(await self._store.models.all(), key=lambda record: record.name)):
+        async for record in in_slices(records):
             hosted = self._resident.get(record.name)
-            if not of_interest(record.name) or (leader not in (None, record.name, _leader_of(record))):
-                continue
             if hosted is not None and hosted.record == record and hosted.serving:
                 statuses.append({**hosted.status(), "loaded": True})
             elif record.damaged or (hosted is not None and hosted.failed):
@@ -61,25 +124,25 @@ class Listing:
                     raise
                 except Exception:  # a spec that cannot be read must not hide the other models
                     damaged.append(record.name)
-        return statuses, damaged
+        return ListPage(statuses, damaged, next)
 
     async def existing(self, names: Set[str]) -> set[str]:
         """Return the names that belong to existing models; all names if the store does not respond soon."""
-        if names <= self._serving():
-            return set(names)
+        elsewhere = sorted(names - self._serving())
         try:
             async with asyncio.timeout(LOOK_UP_SECONDS):
-                there = {record.name for record in await self._store.models.all()}
+                found = await asyncio.gather(*map(self._store.models.find, elsewhere))
         except (StorageUnavailable, TimeoutError):
             return set(names)
-        return there.union(self._serving()).intersection(names)
+        gone = {name for name, record in zip(elsewhere, found, strict=True) if record is None}
+        return set(names - (gone - self._serving()))
 
-    async def log_lags(self) -> dict[str, int]:
-        """Return, by model, the number of log entries not applied here, up to about `COUNTED_ENTRIES`.
+    async def log_lags(self, models: Iterable[HostedModel]) -> dict[str, int]:
+        """Return, by model in memory, the number of log entries not applied here, up to about `COUNTED_ENTRIES`.
 
         Empty if the store does not respond in time.
         """
-        serving = [hosted for hosted in self._resident.values() if hosted.serving]
+        serving = [hosted for hosted in models if hosted.serving]
         # The same log may be read by several models.
         leading = {hosted.record: hosted.log_position for hosted in serving if hosted.leads}
         following = [hosted for hosted in serving if not hosted.leads]
@@ -110,7 +173,8 @@ class Listing:
         }
 
 
-def _leader_of(record: ModelMeta) -> str | None:
-    """Return the name of the leader of a model."""
-    follow = None if record.damaged else follow_of(record.spec)
-    return None if follow is None else follow.model
+def _use_of(text: str) -> tuple[int, str]:
+    unix_ms, _, name = text.partition(".")
+    if not re.fullmatch("[0-9]{1,15}", unix_ms) or not valid(name):
+        raise ValueError("must be the next of an earlier page")
+    return int(unix_ms), name

@@ -31,7 +31,7 @@ HEARTBEAT_SECONDS = 2.0
 EXPIRY_SECONDS = 10.0
 MAX_PASSED_SECONDS = 2 * HEARTBEAT_SECONDS
 """Maximum seconds counted between two polls, in case this process was suspended."""
-MAX_MODELS = 1_000
+MAX_MODELS = 100
 """Maximum number of models whose positions a replica reports, and of those that it withholds."""
 
 log = structlog.get_logger()
@@ -50,7 +50,7 @@ class Member(StoredModel):
     started_at: str = ""
     ready: bool = False
     models: dict[str, str] = Field(default_factory=dict)
-    """Models in memory with their log positions."""
+    """Latest used models in memory with their log positions."""
     withheld: dict[str, str] = Field(default_factory=dict)
     """Models that another release must serve, with the error code."""
 

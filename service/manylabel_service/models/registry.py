@@ -1,14 +1,16 @@
 """Registry of the models of this process, by name."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, MutableSequence, Sequence
 from contextlib import suppress
+from heapq import nlargest
 from itertools import islice
 from types import TracebackType
 from typing import Any
 
 import structlog
 
+from manylabel_service.access.grant import ANY
 from manylabel_service.environment import time
 from manylabel_service.errors import (
     DocumentDamaged,
@@ -35,12 +37,13 @@ from manylabel_service.models.loader import ModelLoader
 from manylabel_service.models.membership import MAX_MODELS, Membership
 from manylabel_service.models.restarts import Restarts, after_error
 from manylabel_service.models.successions import Successions
+from manylabel_service.models.uses import Uses, assigned_to
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.host import Host
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.size_limits import check_size
 from manylabel_service.online.snapshots.quota import SnapshotQuota
-from manylabel_service.online.spec.follow import MAX_FOLLOWERS, Follow, followers_of
+from manylabel_service.online.spec.follow import MAX_FOLLOWERS, Follow
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.tiers import tiers_of_spec
 from manylabel_service.online.spec.trained import following_spec, is_trained
@@ -49,12 +52,16 @@ from manylabel_service.online.state.tiers import tiers_of_model
 from manylabel_service.online.updates.replay import HOPELESS
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, Store
+from manylabel_service.storage.models import leader_of
 from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import VersionStore
 
 log = structlog.get_logger()
 
 _ACTION = "delete it, or repair the store"
+
+VERIFY_SECONDS = 60.0
+"""Maximum seconds for which a server that joins servers of another build restores models before it is ready."""
 
 
 class Registry:
@@ -68,8 +75,9 @@ class Registry:
     listing : list of all models of the store.
     membership : membership of this process in the cluster.
     successions : replaces models by successors.
+    uses : times of the last use of models.
     kernels : compilation and loading of compiled functions.
-    ready : True once the tier `base` is loaded and the preloaded models are restored, until `stop`.
+    ready : True once the tier `base` is loaded, until `stop`.
     """
 
     def __init__(
@@ -94,6 +102,9 @@ class Registry:
         self._eviction = Eviction(settings, self.resident, self._evict)
         self._follower = Follower(store, self._store_health, self.resident)
         self._restarts = Restarts(self._loader.get)
+        self.uses = Uses(store, self.resident)
+        self._last_uses: dict[str, float] = {}
+        """Times of the last use of models that are restored without a request, by name."""
         self._tasks: list[asyncio.Task[None]] = []
         self.ready = False
         self._shared = Host(store, settings, self._forget, self._crashed, snapshot_room, self._store_health)
@@ -103,12 +114,15 @@ class Registry:
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Load the functions that all models need and, if configured, restore as many stored models as fit in memory.
+        """Load the functions that all models need, and restore lately used models in the background, if configured.
+
+        If servers of another build run, models are restored first, for at most `VERIFY_SECONDS`, so that a server that
+        must not serve them does not become ready.
 
         Raises
         ------
         StorageError
-            The list of models, or every model, cannot be read. `start` may be called again, and skips completed steps.
+            The store cannot be read. `start` may be called again, and skips completed steps.
         StoreTooNew
             The store has a newer format.
         """
@@ -116,55 +130,87 @@ class Registry:
         if not self._tasks:
             await self.membership.join()
         await self.successions.look()
-        records = await self._store.models.all() if self._settings.preload else []
         self._store_health.responded()
         if not self._tasks:
             following = self._follower.run(), self._follower.poll_versions(), self._follower.poll_followers()
-            upkeep = self._eviction.run(), self._restarts.run()
+            upkeep = self._eviction.run(), self._restarts.run(), self.uses.run()
             work = (*following, *upkeep, self.membership.run(), self.successions.run())
             self._tasks = [asyncio.create_task(each) for each in work]
-        late: list[tuple[str, NotCompiled]] = []
-        for record in records:
-            if await self._eviction.resident_bytes() >= self._settings.max_resident_bytes:
-                log.info("preload_stopped", loaded=len(self._replicas), models=len(records))
-                break
-            if record.name not in self._replicas and (needs := await self._preload(record)) is not None:
-                late.append((record.name, needs))
-        self._tasks += [asyncio.create_task(self._preload_late(*each)) for each in late]
+        if self._settings.preload:
+            preloading = asyncio.create_task(self._preload())
+            self._tasks.append(preloading)
+            if self.membership.must_agree:
+                await asyncio.wait([preloading], timeout=VERIFY_SECONDS)
         self.ready = True
         self.membership.announce()
 
-    async def _preload(self, record: ModelMeta) -> NotCompiled | None:
-        """Restore a model at the start; return the error if it needs functions that are being compiled."""
+    async def _preload(self) -> None:
+        """Restore the lately used models that are assigned to this server, latest use first, while memory allows.
+
+        If servers of another build run, all lately used models count as assigned, because this server must agree with
+        the others on each. The work takes at most half of the time of the event loop.
+        """
+        late: list[tuple[str, float, NotCompiled]] = []
         try:
-            await self._restored(record)
+            async for record, _, age_ms in self.uses.recent(self._settings.limits.evict_idle_seconds):
+                if record.name in self._replicas or not self._is_assigned(record.name):
+                    continue
+                if not await self._fits(0 if record.damaged else await self._size_bytes(record)):
+                    log.info("preload_stopped", loaded=len(self._replicas))
+                    break
+                started = time.monotonic()
+                used_at = started - age_ms / 1_000
+                if (needs := await self.restore(record.name, used_at)) is not None:
+                    late.append((record.name, used_at, needs))
+                await asyncio.sleep(time.monotonic() - started)
+        except StorageError as error:
+            log.warning("preload_stopped", loaded=len(self._replicas), error=str(error))
+        except Exception:
+            log.exception("preload_failed")
+        self._tasks.append(asyncio.create_task(self._preload_late(late)))
+
+    async def _preload_late(self, late: Iterable[tuple[str, float, NotCompiled]]) -> None:
+        """Restore models once their functions are compiled."""
+        for name, used_at, first in late:
+            needs: NotCompiled | None = first
+            while needs is not None:
+                await self.kernels.gate.wait(needs.tiers)
+                if not await self._fits():
+                    return
+                needs = await self.restore(name, used_at)
+
+    async def _fits(self, size_bytes: int = 0) -> bool:
+        """Return whether the memory for models has space for one more."""
+        return await self._eviction.resident_bytes() + size_bytes < self._settings.max_resident_bytes
+
+    def _is_assigned(self, name: str) -> bool:
+        if self.membership.must_agree:
+            return True
+        servers = {self.membership.id, *(each.id for each in self.membership.members if each.role == "server")}
+        return assigned_to(name, servers) == self.membership.id
+
+    async def restore(self, name: str, used_at: float) -> NotCompiled | None:
+        """Restore a model for which no request waits; return the error if its functions are being compiled.
+
+        After any other error, its next request tries again.
+
+        Parameters
+        ----------
+        name : name of the model.
+        used_at : time.monotonic() of its last use.
+        """
+        self._last_uses[name] = used_at
+        try:
+            await self._loader.get(name)
         except NotCompiled as error:
             return error
-        except (ModelGone, ModelDamaged, NotReady):
+        except (ModelNotFound, ModelDamaged, NotReady):
             pass
-        except StorageUnavailable as error:
-            await self._store.models.find(record.name)  # if this fails too, the model is not the cause
-            log.warning(
-                "model_restore_failed", model=record.name, error=str(error), action="retried on the next request"
-            )
-
+        except StorageError as error:
+            log.warning("model_restore_failed", model=name, error=str(error), action="retried on the next request")
+        finally:
+            self._last_uses.pop(name, None)
         return None
-
-    async def _preload_late(self, name: str, needs: NotCompiled) -> None:
-        """Restore a model once its functions are compiled; if that fails, its next request tries again."""
-        while True:
-            await self.kernels.gate.wait(needs.tiers)
-            if await self._eviction.resident_bytes() >= self._settings.max_resident_bytes:
-                return
-            try:
-                await self._loader.get(name)
-            except NotCompiled as error:
-                needs = error
-            except (NotReady, StorageError, ModelNotFound, ModelDamaged) as error:
-                log.warning("model_restore_failed", model=name, error=str(error), action="retried on the next request")
-                return
-            else:
-                return
 
     async def _restored(self, record: ModelMeta) -> HostedModel:
         """Restore a model and host it; a model that cannot be restored is hosted as failed.
@@ -227,6 +273,8 @@ class Registry:
                 await replica.stop()
             except Exception:  # the other models and the store must still be closed
                 log.exception("model_stop_failed", model=replica.record.name)
+        with suppress(StorageError):
+            await self.uses.record()
         await self.membership.leave()
 
     # -- queries -----------------------------------------------------------------------------------
@@ -260,11 +308,12 @@ class Registry:
         self.require_ready()
 
     def _standing(self) -> dict[str, Any]:
-        resident = self.resident()
-        withheld = {model.name: model.incompatible for model in resident if model.incompatible}
+        withheld = {model.name: model.incompatible for model in self._replicas.values() if model.incompatible}
+        serving = (model for model in self._replicas.values() if model.serving)
+        latest = nlargest(MAX_MODELS, serving, key=lambda model: model.used_at)
         return {
             "ready": self.ready and not withheld,
-            "models": {model.name: model.position for model in resident[:MAX_MODELS] if model.serving},
+            "models": {model.name: model.position for model in latest},
             "withheld": dict(islice(withheld.items(), MAX_MODELS)),
         }
 
@@ -277,6 +326,10 @@ class Registry:
     def resident(self) -> list[HostedModel]:
         """Return the models in memory, by name."""
         return [self._replicas[name] for name in sorted(self._replicas)]
+
+    async def resident_bytes(self) -> int:
+        """Return the bytes of memory of the models in memory."""
+        return await self._eviction.resident_bytes()
 
     async def get(self, name: str) -> HostedModel:
         """Return a model, loading it if it is not in memory.
@@ -327,20 +380,22 @@ class Registry:
             self._forget(replica)
         return record == replica.record
 
-    async def list(
-        self, of_interest: Callable[[str], bool] = lambda _: True, leader: str | None = None
-    ) -> tuple[list[dict[str, Any]], list[str]]:
+    async def list(self, patterns: Sequence[str] = (ANY,)) -> tuple[list[dict[str, Any]], list[str]]:
         """List models by name with their status; for models not in memory, with their spec.
 
         Returns the names of damaged ones too. Raises NotReady or StorageUnavailable.
 
         Parameters
         ----------
-        of_interest : returns whether a model of this name is listed.
-        leader : name of a model that is listed with its followers; None: all models.
+        patterns : sorted patterns of the names, which match each name once.
         """
         self.require_ready()
-        return await self.listing.statuses(of_interest, leader)
+        models, damaged, page = list[dict[str, Any]](), list[str](), await self.listing.page(patterns)
+        while True:
+            models, damaged = models + page.models, damaged + page.damaged
+            if page.next is None:
+                return models, damaged
+            page = await self.listing.page(patterns, page.next)
 
     # -- creation and deletion ---------------------------------------------------------------------
 
@@ -365,13 +420,13 @@ class Registry:
             self._creating.discard(spec.name)
 
     async def _created(self, spec: ModelSpec, state: OnlineModel | None, follow: Follow | None) -> HostedModel:
-        records = await self._store.models.all()
-        if any(record.name == spec.name for record in records):
+        models = self._store.models
+        if await models.find(spec.name) is not None:
             raise ModelExists(spec.name)
         await self.successions.clear(spec.name)
-        check_limit("the number of models", len(records) + len(self._creating), self._settings.max_models)
+        check_limit("the number of models", await models.count() + len(self._creating), self._settings.max_models)
         if follow is not None:
-            check_limit(_followed(follow), len(followers_of(follow.record, records)) + 1, MAX_FOLLOWERS)
+            check_limit(_followed(follow), len(await models.followers(follow.record)) + 1, MAX_FOLLOWERS)
             return await self._created_follower(spec, state, follow)
         if state is None:
             record = await self._store.models.create(spec.name, spec.to_bytes())
@@ -395,9 +450,9 @@ class Registry:
             await self.snapshot_room.add_stored(len(data))
         record = await self._store.models.create(spec.name, stored, data)
         # Meanwhile other processes may have deleted the leader or created followers.
-        records = await self._store.models.all()
-        followers = followers_of(follow.record, records)
-        leads = any(each.incarnation == follow.incarnation for each in records)
+        followers = await self._store.models.followers(follow.record)
+        leader = await self._store.models.find(follow.model)
+        leads = leader is not None and leader.incarnation == follow.incarnation
         if not leads or record not in followers[:MAX_FOLLOWERS]:
             await self._delete(record)
             if not leads:
@@ -413,7 +468,7 @@ class Registry:
         record = await self._store.models.find(name)
         if record is None:
             raise ModelNotFound(name)
-        return [each.name for each in followers_of(record, await self._store.models.all())]
+        return [each.name for each in await self._store.models.followers(record)]
 
     async def delete(self, name: str, with_followers: bool = False) -> None:
         """Delete a model with its log and its snapshots, and the models that follow it.
@@ -428,12 +483,37 @@ class Registry:
         record = await self._store.models.find(name)
         if record is None:
             raise ModelNotFound(name)
-        followers = followers_of(record, await self._store.models.all())
+        followers = await self._store.models.followers(record)
         if followers and not with_followers:
             raise ModelHasFollowers(name, [each.name for each in followers])
         for follower in followers:
             await self._delete(follower)
         await self._delete(record)
+
+    async def followers_besides(self, records: Sequence[ModelMeta]) -> Sequence[ModelMeta]:
+        """Return the followers of models that are not among these themselves. Raises StorageError."""
+        known = {record.incarnation for record in records}
+        found = [await self._store.models.followers(record) for record in records]
+        return [each for followers in found for each in followers if each.incarnation not in known]
+
+    async def delete_all(self, records: Sequence[ModelMeta], deleted: MutableSequence[str]) -> None:
+        """Delete models, followers before their leaders; a model that is gone is skipped.
+
+        Raises StorageError; `deleted` then has the names of the models that are deleted.
+        """
+        for record in sorted(records, key=lambda record: leader_of(record.spec) is None):
+            current: ModelMeta | None = record
+            while current is not None:
+                try:
+                    await self._delete(current)
+                    deleted.append(record.name)
+                    break
+                except ModelGone:  # it was deleted, or replaced by its successor
+                    found = await self._store.models.find(record.name)
+                    same = found is not None and await self.successions.is_same(
+                        record.name, record.incarnation, found.incarnation
+                    )
+                    current = found if same else None
 
     async def _delete(self, record: ModelMeta) -> None:
         name = record.name
@@ -503,11 +583,13 @@ class Registry:
             if resident is not None and resident.record == record and not resident.crashed:
                 return resident
             try:
+                if name not in self._last_uses:
+                    await self._store.models.use({name: 0})
                 await self._eviction.sweep(room_for=await self._size_bytes(record))
                 replica = await self._restored(record)
             except ModelGone:
                 raise ModelNotFound(name) from None
-            replica.used_at = time.monotonic()
+            replica.used_at = self._last_uses.pop(name, time.monotonic())
             await self._eviction.sweep(spare=replica)
             return replica
 
@@ -522,6 +604,7 @@ class Registry:
     def _evict(self, replica: HostedModel) -> None:
         name = replica.record.name
         del self._replicas[name]
+        self.uses.note_evicted(replica)
         replica.evict()
         self._restarts.forget(name)
 

@@ -29,7 +29,7 @@ from manylabel_service.online.history.lineage import (
 )
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.snapshots.quota import SnapshotQuota
-from manylabel_service.online.spec.follow import followers_of, moved
+from manylabel_service.online.spec.follow import moved
 from manylabel_service.settings import Settings
 from manylabel_service.storage import UNREADABLE, ModelMeta, Store
 
@@ -200,8 +200,7 @@ class Successions:
 
     async def _move_followers(self, leader: Succession) -> None:
         """Make the other followers of a model follow its successor."""
-        followers = followers_of(ModelMeta(leader.name, leader.incarnation, b""), await self.store.models.all())
-        for old in followers:
+        for old in await self.store.models.followers(ModelMeta(leader.name, leader.incarnation, b"")):
             new = ModelMeta(old.name, old.incarnation, moved(old.spec, leader.successor))
             with suppress(ModelGone):  # the follower was deleted meanwhile
                 await self.store.models.replace([(old, new)])

@@ -71,7 +71,18 @@ def _spec_of_follower(spec: ModelSpec, leading: ModelSpec) -> ModelSpec:
 
 
 def _initial_state(spec: ModelSpec, state: OnlineModel) -> OnlineModel:
-    """Return an empty model with the labels and requests of another state, which is consumed; raise InvalidField."""
+    """Return a model like another state, which is consumed, with its requests and position; raise InvalidField."""
+    model = without_learning(spec, state)
+    model.take_requests(state)
+    model.position = state.position
+    return model
+
+
+def without_learning(spec: ModelSpec, state: OnlineModel) -> OnlineModel:
+    """Return a model that has learnt nothing, with the labels, titles, groups and promise of another state.
+
+    The other state is consumed. Raises InvalidField if the spec allows fewer labels.
+    """
     model = OnlineModel(spec)
     most = None if model.limits.labels is None else model.limits.labels.most
     if most is not None and most < len(state.labels):
@@ -80,11 +91,9 @@ def _initial_state(spec: ModelSpec, state: OnlineModel) -> OnlineModel:
     model.labels, model.retired, model.paused, model.renamed = state.labels, state.retired, state.paused, state.renamed
     model.hide()
     model.old_names, model.details, model.groups = state.old_names, state.details, state.groups
-    model.take_requests(state)
     model.learner.pipeline.grow(0, len(model.labels))
     if model.titles is not None:
         model.titles.restore(model.details.by_column())
     if state.promises.promise is not None and model.learner.calibrate:
         model.set_promise(state.promises.promise.target)
-    model.position = state.position
     return model

@@ -82,7 +82,7 @@ def run(
     ----------
     settings : settings of the server.
     listener : listening or bound socket; closed at the end.
-    on_ready : callback when every model is restored and caught up.
+    on_ready : callback when the server is ready.
     place : slot of this process among the server processes; None if it is the only one.
 
     Returns

@@ -5,7 +5,7 @@ kernel distributes connections among them. Each server process is a replica of t
 neither HTTP nor models: it restarts processes that died, forwards signals, and ends when all have ended.
 
 uvicorn has such a parent too. This one adds what a stateful service needs: a replacement accepts no connection before
-its models are restored, restarts have a backoff, and the exit status reports a failed start. A server process ends when
+it is ready, restarts have a backoff, and the exit status reports a failed start. A server process ends when
 the parent is killed, and keeps its number, which labels its metrics.
 """
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import DocumentNewer
+from manylabel_service.errors import DocumentDamaged, DocumentNewer
 from manylabel_service.storage.blob_pieces import blob_bytes
 from manylabel_service.storage.collection import Collection as Documents
 from manylabel_service.storage.collection import StoredModel
@@ -120,7 +120,13 @@ class BlobCollection(Generic[T]):
 
     async def is_newer(self) -> bool:
         """Return whether a newer release wrote the document."""
-        return isinstance((await self.documents.all()).get(self.name), DocumentNewer)
+        try:
+            await self.documents.get(self.name)
+        except DocumentNewer:
+            return True
+        except DocumentDamaged:
+            pass
+        return False
 
     async def collect_garbage(self, keys: Iterable[str]) -> None:
         """Delete orphans among the blobs with these whole keys; raise `DocumentNewer` or `DocumentDamaged`."""

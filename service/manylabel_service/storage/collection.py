@@ -257,7 +257,7 @@ class Collection(Generic[T]):
     async def delete(self, name: str, revision: int | None = None) -> bool:
         """Delete a document, only at the given revision if there is one; return whether the document no longer
         exists."""
-        while (found := revision or (await self._documents.revisions(self.kind)).get(name)) is not None:
+        while (found := revision or await self._documents.revision(self.kind, name)) is not None:
             try:
                 await self._documents.delete(self.kind, name, revision=found)
             except RevisionConflict as error:

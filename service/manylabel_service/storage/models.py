@@ -1,9 +1,10 @@
 """Models of a store: logs with a name."""
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence, Set
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from manylabel_service.errors import ModelExists, ModelGone, StorageUnavailable
 from manylabel_service.storage.background import BackgroundTasks, attempt
@@ -13,6 +14,28 @@ from manylabel_service.storage.snapshots import Snapshots
 
 Succession = tuple[ModelMeta | None, ModelMeta]
 """Model (None for a new name) and its successor."""
+
+
+class Use(NamedTuple):
+    """Last recorded use of a model, by the clock of the store; a new model counts as used."""
+
+    record: ModelMeta
+    unix_ms: int
+    age_ms: int
+    """Milliseconds since then."""
+
+
+def leader_of(spec: bytes) -> int | None:
+    """Return the incarnation of the model whose log a model reads, from its spec; None if the model has its own log."""
+    if b'"follow"' not in spec:
+        return None
+    try:
+        document = json.loads(spec)
+    except ValueError:
+        return None
+    found = document.get("follow") if isinstance(document, dict) else None
+    leader = found.get("incarnation") if isinstance(found, dict) else None
+    return leader if type(leader) is int else None
 
 
 class Models(ABC):
@@ -35,6 +58,39 @@ class Models(ABC):
     @abstractmethod
     async def all(self) -> list[ModelMeta]:
         """Return all models, in the order of their creation."""
+
+    @abstractmethod
+    async def count(self) -> int:
+        """Return the number of models."""
+
+    @abstractmethod
+    async def existing(self, incarnations: Set[int]) -> dict[int, str]:
+        """Return those incarnations that belong to models, damaged ones included, or to staged successors, with the
+        names; a store may not know the name of a successor."""
+
+    @abstractmethod
+    async def page(self, prefix: str, after: str, limit: int) -> list[ModelMeta]:
+        """Return the next models whose names begin with a prefix and come after a name.
+
+        They are sorted by the UTF-8 bytes of the names. Fewer than `limit` models are the last ones.
+        """
+
+    @abstractmethod
+    async def recent(self, before: tuple[int, str] | None, limit: int) -> list[Use]:
+        """Return the next models in the order of their last use, latest first.
+
+        `before` is the time of use and the name of the model after which the list continues. Fewer than `limit` models
+        are the last ones.
+        """
+
+    @abstractmethod
+    async def use(self, ages_ms: Mapping[str, int]) -> None:
+        """Record the last use of models, by name, as milliseconds ago; an earlier use than the recorded one and an
+        unknown name are ignored."""
+
+    @abstractmethod
+    async def followers(self, leader: ModelMeta) -> list[ModelMeta]:
+        """Return the models that read the log of a model (see `leader_of`), in the order of their creation."""
 
     @abstractmethod
     def position_at(self, position: str) -> str:

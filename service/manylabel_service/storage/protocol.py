@@ -67,6 +67,9 @@ Durability = Literal["log", "fsync"]
 UNBOUNDED_BYTES = 2**53
 """Upper bound of the size of a store in bytes."""
 
+ALL = 2**53
+"""Limit of a list that has everything."""
+
 MAX_DOCUMENT_BYTES = 1 << 20
 """Maximum bytes of the value of one document."""
 
@@ -323,6 +326,10 @@ class Documents(Protocol):
         """Return the revision of each document of a kind, by name, without reading the values."""
         ...
 
+    async def revision(self, kind: str, name: str) -> int | None:
+        """Return the revision of a document without reading its value; None if missing."""
+        ...
+
     async def delete(self, kind: str, name: str, *, revision: int) -> None:
         """Remove a document that is at a revision. Raises `RevisionConflict` if it is at another revision or
         missing."""
@@ -354,6 +361,6 @@ class Blobs(Protocol):
         """Delete a blob if it exists."""
         ...
 
-    async def keys(self, prefix: str = "") -> list[str]:
-        """Return the sorted keys of all blobs whose keys begin with a prefix."""
+    async def keys(self, prefix: str = "", after: str = "", limit: int = ALL) -> list[str]:
+        """Return the sorted keys of the blobs whose keys begin with a prefix and come after a key, at most `limit`."""
         ...

@@ -3,6 +3,7 @@
 A blob is stored under a key that is never used again, and read back. The snapshot exists once the document names it.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
@@ -25,7 +26,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.storage.blob_collection import BlobCollection, delete_orphans
 from manylabel_service.storage.blob_pieces import pieces_of
-from manylabel_service.storage.collection import Collection, StoredModel, intact
+from manylabel_service.storage.collection import UNREADABLE, Collection, StoredModel, intact
 from manylabel_service.storage.gate import Gate, gated
 from manylabel_service.storage.protocol import (
     NO_EXTENT,
@@ -89,6 +90,9 @@ class Snapshots:
         self._blobs = blobs
         self._sizes: dict[str, int] = {}
         """Bytes of blobs that no readable table names, by key."""
+        self._tables = Collection(documents, KIND, SnapshotTable)
+        self._listed_bytes: dict[str, int] = {}
+        self._counting = asyncio.Lock()
 
     @gated
     async def put(
@@ -117,7 +121,7 @@ class Snapshots:
             found = table.find(position)
             return table.having(id, _with(new, *found[1].reasons) if found else new)
 
-        files = self._files(record)
+        files = self.files(record)
         key = files.key(_key(id, new))
         await files.read()  # a blob is of no use to a table that cannot be changed
         await self._blobs.put(key, pieces_of(data))
@@ -160,7 +164,7 @@ class Snapshots:
         while found is not None and found[0] != tried:
             tried, data = found[0], bytearray()
             try:
-                async with aclosing(self._blobs.read(self._files(record).key(_key(*found)))) as pieces:
+                async with aclosing(self._blobs.read(self.files(record).key(_key(*found)))) as pieces:
                     async for piece in pieces:
                         data += piece
                 return memoryview(data)
@@ -181,7 +185,7 @@ class Snapshots:
         while found is not None and found[0] != tried:
             (tried, snapshot), n_known = found, n_sent
             try:
-                async with aclosing(self._blobs.read(self._files(record).key(_key(*found)))) as pieces:
+                async with aclosing(self._blobs.read(self.files(record).key(_key(*found)))) as pieces:
                     async for piece in pieces:
                         rest, n_known = piece[n_known:], max(0, n_known - len(piece))
                         if rest:
@@ -197,10 +201,19 @@ class Snapshots:
                 return
 
     @gated
-    async def total_bytes(self) -> int:
-        """Return the bytes of all listed snapshots of all models and staged successors."""
-        tables = intact(await Collection(self._documents, KIND, SnapshotTable).all())
-        return sum(each.size_bytes for table in tables.values() for each in table.snapshots.values() if each.listed)
+    async def total_bytes(self, exact: bool = True) -> int:
+        """Return the bytes of all listed snapshots of all models and staged successors.
+
+        Only the tables that changed since the last call are read. Unless the result must be `exact`, snapshots of
+        models deleted within the last minute may count.
+        """
+        async with self._counting, self._tables.changes(whole=exact) as (found, names):
+            for name, table in found.items():
+                snapshots = () if isinstance(table, UNREADABLE) else table.snapshots.values()
+                self._listed_bytes[name] = sum(each.size_bytes for each in snapshots if each.listed)
+            for name in () if names is None else self._listed_bytes.keys() - names:
+                del self._listed_bytes[name]
+        return sum(self._listed_bytes.values())
 
     @gated
     async def retain(
@@ -232,7 +245,7 @@ class Snapshots:
         """Change the table and return it; delete the blobs that the table no longer names. Raises ModelGone,
         DocumentNewer or DocumentDamaged."""
         await self._logs.check(record)
-        after = await self._files(record).change(change, urgent=urgent)
+        after = await self.files(record).change(change, urgent=urgent)
         try:
             await self._logs.check(record)
         except ModelGone:
@@ -240,7 +253,8 @@ class Snapshots:
             raise
         return after
 
-    def _files(self, record: ModelMeta) -> BlobCollection[SnapshotTable]:
+    def files(self, record: ModelMeta) -> BlobCollection[SnapshotTable]:
+        """Return the document with the table of a model, and the blobs that it names."""
         return BlobCollection(
             self._documents,
             self._blobs,
@@ -258,7 +272,7 @@ class Snapshots:
 
     async def _table(self, record: ModelMeta) -> SnapshotTable:
         try:
-            return await self._files(record).read()
+            return await self.files(record).read()
         except DocumentDamaged as error:
             action = "its blobs are listed instead; no snapshot is stored or deleted"
             log.error("snapshots_damaged", model=record.name, error=str(error), action=action)
@@ -283,7 +297,7 @@ class Snapshots:
 
     async def forget(self, incarnation: int) -> None:
         """Remove the snapshots of a model that has been deleted."""
-        await self._files(ModelMeta("", incarnation, b"")).delete_all()
+        await self.files(ModelMeta("", incarnation, b"")).delete_all()
 
     async def collect_garbage(self, models: Iterable[ModelMeta], before_ms: int | None = None) -> None:
         """Delete the snapshots of deleted models, and old blobs that no document names.

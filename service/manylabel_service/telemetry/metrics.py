@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Set
 from importlib.metadata import version
 from itertools import chain
+from typing import NamedTuple
 
 from prometheus_client import (
     CollectorRegistry,
@@ -28,12 +29,28 @@ BUCKETS_SECONDS = (
 WAKE_BUCKETS = (1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1.0, 2.5, 5.0, 10.0)
 """Seconds."""
 
+OTHERS = "_others"
+"""Label for the counts of the models without separate series; no model can have this name."""
+
 DELAY_BUCKETS_SECONDS = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0, 7 * 86_400.0)
 """Buckets of the delay of labels submitted by people."""
 
 
+class _Series(NamedTuple):
+    """Counters of a model that each request needs, and their label."""
+
+    model: str
+    predictions: Counter
+    updates: Counter
+
+
 class Telemetry:
     """Counters of one application.
+
+    Parameters
+    ----------
+    workers : exchange of metrics between server processes, if there are several.
+    max_models : maximum number of models with separate series.
 
     Attributes
     ----------
@@ -41,8 +58,9 @@ class Telemetry:
     in_progress : number of running requests, including streams and event subscriptions.
     """
 
-    def __init__(self, workers: WorkerMetrics | None = None) -> None:
+    def __init__(self, workers: WorkerMetrics | None = None, max_models: int = 200) -> None:
         self.workers = workers
+        self._max_models = max_models
         disable_created_metrics()  # type: ignore[no-untyped-call]  # an unused extra series for each counter
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
@@ -90,7 +108,7 @@ class Telemetry:
             "manylabel_event_loop_delay_seconds", "Delay of the event loop in seconds.", buckets=WAKE_BUCKETS
         )
         self._by_request: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
-        self._by_model: dict[str, tuple[Counter, Counter]] = {}
+        self._by_model: dict[str, _Series] = {}
 
     def requested(self, handler: str, method: str, status: int, seconds: float) -> None:
         """Count a response. `handler` is the route's template, never a path."""
@@ -119,7 +137,7 @@ class Telemetry:
 
     def predicted(self, model: str, n_examples: int, seconds: float) -> None:
         """Count a prediction."""
-        self._of_model(model)[0].inc(n_examples)
+        self._of_model(model).predictions.inc(n_examples)
         self._predict_seconds.observe(seconds)
 
     def updated(self, model: str, n_examples: int, seconds: float, alarms: Iterable[str | None] = ()) -> None:
@@ -127,10 +145,11 @@ class Telemetry:
 
         `alarms` are the labels whose drift detectors fired, None for the detector of all labels.
         """
-        self._of_model(model)[1].inc(n_examples)
+        series = self._of_model(model)
+        series.updates.inc(n_examples)
         self._update_seconds.observe(seconds)
         for label in alarms:
-            self._alarms.labels(model, "all" if label is None else "label").inc()
+            self._alarms.labels(series.model, "all" if label is None else "label").inc()
 
     def labelled(self, delay_seconds: float) -> None:
         """Count a stored prediction that got its labels."""
@@ -138,8 +157,7 @@ class Telemetry:
 
     def rejected(self, model: str, reason: str) -> None:
         """Count a rejected update."""
-        self._of_model(model)
-        self._rejected.labels(model, reason).inc()
+        self._rejected.labels(self._of_model(model).model, reason).inc()
 
     def refused(self, reason: str) -> None:
         """Count a connection or request that ended before the application received all of it."""
@@ -171,21 +189,30 @@ class Telemetry:
     @property
     def models(self) -> Set[str]:
         """Names of the models that have series."""
-        return self._by_model.keys()
+        return self._by_model.keys() - {OTHERS}
+
+    def has_series(self, model: str) -> bool:
+        """Return whether a model has separate series, which it gets if there is room for one more."""
+        return self._of_model(model).model == model
 
     def keep(self, models: Collection[str]) -> None:
         """Drop the series of all other models."""
-        for model in self._by_model.keys() - set(models):
+        for model in self.models - set(models):
             del self._by_model[model]
             for counter in (self._predictions, self._updates, self._rejected, self._alarms):
                 counter.remove_by_labels({"model": model})
 
-    def _of_model(self, model: str) -> tuple[Counter, Counter]:
-        children = self._by_model.get(model)
-        if children is None:
-            children = self._predictions.labels(model), self._updates.labels(model)
-            self._by_model[model] = children
-        return children
+    def _of_model(self, model: str) -> _Series:
+        series = self._by_model.get(model)
+        if series is None:
+            if len(self._by_model) - (OTHERS in self._by_model) >= self._max_models:
+                return self._by_model.get(OTHERS) or self._add_series(OTHERS)
+            return self._add_series(model)
+        return series
+
+    def _add_series(self, model: str) -> _Series:
+        series = self._by_model[model] = _Series(model, self._predictions.labels(model), self._updates.labels(model))
+        return series
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)

@@ -30,7 +30,7 @@ async def check_publishable(store: Store, settings: Settings, name: str) -> None
     Raises ModelIsOnline, LimitExceeded or StorageUnavailable."""
     record = await store.models.find(name)
     if record is None:
-        check_limit("the number of models", len(await store.models.all()) + 1, settings.max_models)
+        check_limit("the number of models", await store.models.count() + 1, settings.max_models)
         return
     _check_trained(record)
     with suppress(ModelGone):
@@ -149,7 +149,7 @@ async def _record(store: Store, settings: Settings, name: str) -> ModelMeta:
     """Return the model, created if necessary."""
     record = await store.models.find(name)
     if record is None:
-        check_limit("the number of models", len(await store.models.all()) + 1, settings.max_models)
+        check_limit("the number of models", await store.models.count() + 1, settings.max_models)
         try:
             return await store.models.create(name, TrainedSpec(name=name).to_bytes())
         except ModelExists:

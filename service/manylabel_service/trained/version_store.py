@@ -35,7 +35,6 @@ from manylabel_service.storage import (
     position_key,
 )
 from manylabel_service.storage.blob_collection import BlobCollection, is_old
-from manylabel_service.storage.store import named_models
 from manylabel_service.trained.version import ListedVersion, Version, VersionMeta
 
 log = structlog.get_logger()
@@ -357,12 +356,3 @@ def _key(job: str, id: str) -> str:
 def _keys(catalogue: VersionCatalogue) -> set[str]:
     """Return the keys of the artifacts of the listed versions."""
     return {_key(version.job, version.id) for version in catalogue.versions.values()}
-
-
-async def collect_deleted(store: Store) -> None:
-    """Remove the remaining versions of deleted models; raises StorageUnavailable."""
-    for incarnation, named in (await named_models(store, KIND, BLOBS)).items():
-        if named.record is None:
-            versions = VersionStore(ModelMeta("", incarnation, b""), store)
-            if not await versions.files.is_newer():
-                await versions.files.delete_all()

@@ -92,7 +92,7 @@ class Deliverer:
         async with self._adding:
             if len(await self._webhooks.names()) >= self._max_webhooks:
                 raise WebhooksFull(self._max_webhooks)
-            webhook.positions = await self._sources.positions(webhook)
+            webhook.positions, webhook.since_unix_ms = await self._sources.positions(webhook)
             await self._webhooks.put(id, webhook)
         self._wake.set()
         return webhook

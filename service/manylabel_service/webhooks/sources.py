@@ -5,7 +5,7 @@ the events after the cursor are found again, with the same ids. Events of a log 
 entries; unrecorded parts of the log are replayed.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import groupby
 from typing import Any
 
@@ -13,16 +13,28 @@ import structlog
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import DocumentDamaged, ModelGone, ModelNotFound, NotReady, ReleaseTooOld, UnreadableEntry
+from manylabel_service.errors import (
+    BeforeHistory,
+    DocumentDamaged,
+    HistoryDamaged,
+    ModelDamaged,
+    ModelGone,
+    ModelNotFound,
+    NotReady,
+    ReleaseTooOld,
+    UnreadableEntry,
+)
 from manylabel_service.hosting.events import Event, Events
 from manylabel_service.hosting.kernels import NotCompiled
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.history.lineage import LineageStore
+from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.label_next import needing_review
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.updates.files import ModelFiles
+from manylabel_service.settings import Settings
 from manylabel_service.storage import START, UNREADABLE, Collection, ModelMeta, Store, position_key
 from manylabel_service.trained.version_store import KIND as VERSIONS
 from manylabel_service.trained.version_store import Promoted, VersionCatalogue
@@ -35,6 +47,17 @@ PREDICTIONS_AGE_MS = 10_000
 
 Its id, made by the clock of any server, is in the response, which may take seconds to write before it is stored.
 """
+LATELY_MS = 180_000
+"""Age in milliseconds of the last recorded use of a model from which nothing has changed in its log for
+`UNCHANGED_MS`, because a use is recorded within seconds."""
+UNCHANGED_MS = 60_000
+"""Milliseconds by which `since_unix_ms` of a webhook lies in the past, more than a use waits for its record."""
+MAX_POSITIONS = 10_000
+"""Number of models of a webhook above which the positions of models that have not lately changed are dropped."""
+FORGOTTEN_AT_ONCE = 10_000
+"""Maximum number of positions dropped at a time."""
+POSITIONS_AT_ONCE = 500
+"""Number of positions of a webhook whose models are looked up at a time."""
 REVIEW_UNCERTAINTY = 0.5
 """Uncertainty from which a stored prediction needs review if the model promises no precision; 0.5 is a probability of
 1/4 or 3/4 at a threshold of 1/2.
@@ -52,9 +75,12 @@ class _Feed:
         self.record, self.events = record, events
         self.since = self.through = position
         self.waiting: list[Event] = []
+        self.changed = True
+        """Whether there may be something that the webhooks have not seen."""
         events.tap = self._take
 
     def _take(self, event: Event) -> None:
+        self.changed = True
         if event.kind == "dropped":  # the model was restored: events up to here were not published
             self.waiting.clear()
             self.since = self.through = event.position
@@ -82,13 +108,20 @@ class _Feed:
 class Sources:
     """Finder of new events for webhooks, which queues them."""
 
-    def __init__(self, store: Store, registry: Registry, jobs: JobService) -> None:
-        self._store, self._registry, self._jobs = store, registry, jobs
+    def __init__(self, store: Store, settings: Settings, registry: Registry, jobs: JobService) -> None:
+        self._store, self._settings, self._registry, self._jobs = store, settings, registry, jobs
         self._feeds: dict[int, _Feed] = {}
         self._lineages = LineageStore(store)
         self._replaced: dict[str, tuple[int, ...]] = {}
         """Incarnations of the models that were replaced by successors."""
         self._versions = Collection(store.documents, VERSIONS, VersionCatalogue)
+        self._drained_for: list[tuple[Webhook, int]] = []
+        """Webhooks, with the ids of their states in this process, for which all feeds were drained."""
+        self._looked = False
+        """Whether this process has looked since it began or another member was lost."""
+        self._known_members: set[str] = set()
+        self._examined: dict[str, str] = {}
+        """Incarnation up to which the positions of a webhook were examined, by its id."""
 
     def close(self) -> None:
         """Stop watching all models."""
@@ -96,28 +129,33 @@ class Sources:
             feed.close()
         self._feeds.clear()
 
-    async def positions(self, webhook: Webhook) -> dict[str, str]:
-        """Return the positions of the logs of the models that exist, by incarnation, for a new webhook."""
-        positions = {}
+    async def positions(self, webhook: Webhook) -> tuple[dict[str, str], int]:
+        """Return the positions, by incarnation, and the `since_unix_ms` of a new webhook, which has seen all logs."""
+        positions, since_unix_ms = dict[str, str](), 0
         resident = {replica.record: replica.position for replica in self._registry.resident() if replica.serving}
-        for record in await self._online(webhook) if webhook.wants_log else ():
+        async for record, unix_ms, age_ms in self._registry.uses.recent():
+            since_unix_ms = unix_ms + age_ms - UNCHANGED_MS
+            if age_ms > LATELY_MS or not webhook.wants_log:
+                break
+            if record.damaged or is_trained(record.spec) or not _matches(webhook, record.name):
+                continue
             snapshots = [] if record in resident else await self._store.snapshots.all(record)
             newest = next((each.position for each in snapshots if each.listed), START)
             positions[str(record.incarnation)] = resident.get(record, newest)
-        return positions
-
-    async def _online(self, webhook: Webhook) -> list[ModelMeta]:
-        records = await self._store.models.all()
-        matching = (each for each in records if not each.damaged and _matches(webhook, each.name))
-        return [each for each in matching if not is_trained(each.spec)]
+        return positions, since_unix_ms
 
     # -- logs -------------------------------------------------------------------------------------
 
     async def poll(self, subscribers: Sequence[Subscriber]) -> None:
         """Queue new events of logs, jobs and versions; raises StorageError."""
         await self._inherit(subscribers)
+        if (present := [(webhook, id(state)) for webhook, state in subscribers]) != self._drained_for:
+            for known in self._feeds.values():
+                known.changed = True
+            self._drained_for = present
         for known in list(self._feeds.values()):
-            await self._drain(known, subscribers)
+            if known.changed:
+                await self._drain(known, subscribers)
         there: dict[int, _Feed] = {}
         for replica in self._registry.resident():
             if isinstance(replica, Replica) and replica.serving and _interested(subscribers, replica.name):
@@ -150,13 +188,25 @@ class Sources:
     async def _drain(self, feed: _Feed, subscribers: Sequence[Subscriber]) -> None:
         record = feed.record
         mine = _interested(subscribers, record.name)
+        feed.changed = False
+        try:
+            await self._drain_to(feed, record, mine)
+        except BaseException:
+            feed.changed = True
+            raise
+
+    async def _drain_to(self, feed: _Feed, record: ModelMeta, mine: Sequence[Subscriber]) -> None:
+        for _, state in mine:
+            await self._find_position(record, state)
         oldest = min((state.position(record) for _, state in mine), key=position_key, default=feed.since)
         if position_key(oldest) < position_key(since := feed.since):
             try:
                 found = await ModelFiles(record, self._store).events(oldest, since)
             except (NotCompiled, ModelGone, ReleaseTooOld, UnreadableEntry, DocumentDamaged):
+                feed.changed = True
                 return  # the events of the other models are found
             if feed.since != since:
+                feed.changed = True
                 return  # the rest must be read again
             if found is None:
                 log.warning("webhook_events_lost", model=record.name, after=oldest, through=since)
@@ -174,25 +224,88 @@ class Sources:
                 state.positions[str(record.incarnation)] = feed.through
         feed.forget(feed.through)
 
+    async def _find_position(self, record: ModelMeta, state: DeliveryState) -> None:
+        """Find the position of a model whose log a webhook has seen up to a time."""
+        if not state.since_unix_ms or str(record.incarnation) in state.positions:
+            return
+        reader = HistoryReader(record, self._store)
+        try:
+            position = await reader.find(state.since_unix_ms)
+        except BeforeHistory as error:
+            position = error.begin
+        except ModelGone:
+            return
+        except (HistoryDamaged, ModelDamaged, DocumentDamaged):
+            position = START
+        state.positions[str(record.incarnation)] = position
+
     async def look(self, subscribers: Sequence[Subscriber]) -> None:
-        """Load the models that other servers have changed; queue predictions to review; raises StorageError."""
+        """Load the models that other servers have changed; queue predictions to review; raises StorageError.
+
+        Only models used since the last look are examined. A use is recorded when the model is loaded and then every few
+        seconds, but not by a server that dies: the first look, and the one after the loss of a member, goes back as
+        long as a model may stay in memory.
+        """
         await self._inherit(subscribers)
-        records = [each for each in await self._store.models.all() if not each.damaged]
-        there = {str(record.incarnation) for record in records}
-        for _, state in subscribers:
-            for incarnation in state.positions.keys() - there:
-                del state.positions[incarnation]
+        began_ms = now_ms()
+        recent = self._registry.uses.recent(self._seconds_back(subscribers))
+        records = [record async for record, *_ in recent if not record.damaged]
         online = [each for each in records if not is_trained(each.spec)]
         resident = {replica.record for replica in self._registry.resident()}
-        oldest = {
-            record: min((state.position(record) for _, state in mine), key=position_key)
-            for record in online
-            if record not in resident and (mine := _interested(subscribers, record.name))
-        }
+        oldest: dict[ModelMeta, str] = {}
+        for record in online:
+            if record not in resident and (mine := _interested(subscribers, record.name)):
+                for _, state in mine:
+                    await self._find_position(record, state)
+                oldest[record] = min((state.position(record) for _, state in mine), key=position_key)
         for record, n_entries in (await self._store.logs.entries_after(oldest, 1)).items() if oldest else ():
             if n_entries:
                 await self._loaded(record)
         await self._review(online, [pair for pair in subscribers if "review" in pair[0].events])
+        lately = {str(record.incarnation) for record in records}
+        for webhook, state in subscribers:
+            state.looked_unix_ms = began_ms
+            await self._forget_deleted(webhook, state)
+            if len(state.positions) > MAX_POSITIONS and self._looked:
+                await self._forget_unchanged(state, lately)
+        self._looked = True
+
+    def _seconds_back(self, subscribers: Sequence[Subscriber]) -> float:
+        """Return the age in seconds of the uses that a look must examine; 0 for all."""
+        members = {member.id for member in self._registry.membership.members}
+        if self._known_members - members:
+            self._looked = False
+        self._known_members = members
+        since_ms = min((state.looked_unix_ms for _, state in subscribers), default=0)
+        in_memory_seconds = self._settings.limits.evict_idle_seconds
+        if not since_ms or not (self._looked or in_memory_seconds):
+            return 0.0
+        seconds = max(0, now_ms() - since_ms) / 1_000
+        return seconds + LATELY_MS / 1_000 + (0.0 if self._looked else in_memory_seconds)
+
+    async def _forget_deleted(self, webhook: Webhook, state: DeliveryState) -> None:
+        """Forget the positions of deleted models, some at a time."""
+        known = sorted(state.positions)
+        later = [each for each in known if each > self._examined.get(webhook.id, "")][:POSITIONS_AT_ONCE]
+        self._examined[webhook.id] = later[-1] if len(later) == POSITIONS_AT_ONCE else ""
+        there = await self._store.models.existing(set(map(int, later)))
+        for incarnation in later:
+            if int(incarnation) not in there:
+                del state.positions[incarnation]
+
+    async def _forget_unchanged(self, state: DeliveryState, lately: Set[str]) -> None:
+        """Forget the positions of models that were not lately used, and of which no event is waiting in the log."""
+        latest = await self._store.models.recent(None, 1)
+        unused = sorted(state.positions.keys() - lately)[:FORGOTTEN_AT_ONCE]
+        names = await self._store.models.existing(set(map(int, unused)))
+        positions = {
+            ModelMeta(name, number, b""): state.positions[str(number)] for number, name in names.items() if name
+        }
+        for record, n_entries in (await self._store.logs.entries_after(positions, 1)).items():
+            if not n_entries:
+                del state.positions[str(record.incarnation)]
+        if latest:  # its time and age give the time by the clock of the store
+            state.since_unix_ms = latest[0].unix_ms + latest[0].age_ms - UNCHANGED_MS
 
     async def _loaded(self, record: ModelMeta) -> Replica | None:
         try:
@@ -224,7 +337,8 @@ class Sources:
             catalogues = await self._versions.all(seen)
             names = {}
             if catalogues:
-                names = {str(record.incarnation): record.name for record in await self._store.models.all()}
+                numbers = {int(name) for name in catalogues if name.isdecimal()}
+                names = {str(number): name for number, name in (await self._store.models.existing(numbers)).items()}
             behind = [pair for pair in mine if pair[1].versions == seen]
             for incarnation, catalogue in catalogues.items():
                 if isinstance(catalogue, UNREADABLE):

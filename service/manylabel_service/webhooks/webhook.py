@@ -47,7 +47,7 @@ class Webhook(StoredModel):
 
     Attributes
     ----------
-    positions : log positions, by incarnation, of the models that existed at its creation; later events count.
+    positions, since_unix_ms : as in `DeliveryState`, at its creation; later events count.
     generation : number incremented each time the webhook is enabled.
     """
 
@@ -58,11 +58,16 @@ class Webhook(StoredModel):
     models: list[str]
     created_unix_ms: int
     positions: dict[str, str] = Field(default_factory=dict)
+    since_unix_ms: int = 0
     generation: int = 0
+
+    _patterns: Patterns | None = PrivateAttr(default=None)
 
     def wants(self, kind: str, model: str) -> bool:
         """Return whether events of a type about a model are sent."""
-        return kind in self.events and Patterns(self.models).match(model)
+        if self._patterns is None:
+            self._patterns = Patterns(self.models)
+        return kind in self.events and self._patterns.match(model)
 
     @property
     def wants_log(self) -> bool:
@@ -103,7 +108,9 @@ class DeliveryState(StoredModel):
 
     Attributes
     ----------
-    positions : log positions by incarnation of the model.
+    positions : log positions by incarnation of the model; of many models, only those that have lately changed.
+    since_unix_ms : time, by the clock of the store, up to which the logs of other models were seen.
+    looked_unix_ms : time up to which models that are not in memory were examined.
     jobs, versions : highest revisions of these documents.
     predictions_unix_ms : time up to which stored predictions were examined.
     dropped : number of events dropped because the queue was full, which the receiver has not been notified of.
@@ -115,6 +122,8 @@ class DeliveryState(StoredModel):
     jobs: int
     versions: int
     predictions_unix_ms: int
+    since_unix_ms: int = 0
+    looked_unix_ms: int = 0
     queue: list[Message] = Field(default_factory=list)
     dropped: int = 0
     delivered: int = 0
@@ -133,15 +142,24 @@ class DeliveryState(StoredModel):
     @classmethod
     def new(cls, webhook: Webhook, revision: int) -> DeliveryState:
         """Return the initial state of a webhook, which ignores events before the revision of its definition."""
-        positions = dict(webhook.positions)
-        return cls(positions=positions, jobs=revision, versions=revision, predictions_unix_ms=webhook.created_unix_ms)
+        return cls(
+            positions=dict(webhook.positions),
+            jobs=revision,
+            versions=revision,
+            predictions_unix_ms=webhook.created_unix_ms,
+            since_unix_ms=webhook.since_unix_ms,
+            looked_unix_ms=webhook.created_unix_ms,
+        )
 
     def reason(self, webhook: Webhook) -> str | None:
         """Return why the webhook is disabled; None if it is active."""
         return self.disabled.reason if self.disabled and self.disabled.generation == webhook.generation else None
 
     def position(self, record: ModelMeta) -> str:
-        """Return the position up to which the log of a model was seen; `START` of a model created since."""
+        """Return the position up to which the log of a model was seen.
+
+        If it is none of `positions`, `Sources` finds it by `since_unix_ms`; `START` if that is 0.
+        """
         return self.positions.get(str(record.incarnation), START)
 
     def add(self, message: Message) -> None:

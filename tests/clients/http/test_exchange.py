@@ -565,6 +565,15 @@ def test_models_that_are_not_loaded_are_listed_as_summaries() -> None:
     assert [getattr(loaded, part) for part in parts] == [getattr(summary, part) for part in parts]
 
 
+def test_models_are_read_page_by_page() -> None:
+    stored = [{"name": name, "algorithm": "trained", "loaded": False} for name in "abc"]
+    server = FakeServer(ok({"models": stored[:2], "next": "1.b"}), ok({"models": stored[2:]}))
+    listed = server(unsent(ServerCalls, retry=RETRY).models("x-", sort="used"))
+    assert [summary.name for summary in listed] == ["a", "b", "c"]
+    path = "/v1/models?prefix=x-&sort=used"
+    assert [request.path for request in server.requests] == [path, f"{path}&after=1.b"]
+
+
 def test_trained_models_have_their_own_types() -> None:
     trained = {
         "name": "m", "algorithm": "trained", "trainer": "m3l", "params": {"C": 1.0}, "measures": None,

@@ -61,6 +61,21 @@ def test_every_call(client: Client, name: str) -> None:
         model.status()
 
 
+def test_models_have_the_settings_of_a_template(client: Client, name: str) -> None:
+    template = client.create_model(name, labels=[{"name": "a", "title": "First"}])
+    alike = client.create_model_like(f"{name[:50]}-like", template.name)
+    assert alike.labels().labels[0].title == "First"
+    with pytest.raises(Conflict):
+        client.create_model_like(alike.name, template.name)
+    assert client.create_model_like(alike.name, template.name, exist_ok=True).name == alike.name
+    assert {each.name for each in client.models(name[:48])} == {template.name, alike.name}
+    template.predict({"f": 1})
+    alike.predict({"f": 1})
+    assert all(each.name.startswith(name[:48]) for each in client.models(name[:48], sort="used"))
+    for model in (template, alike):
+        model.delete()
+
+
 def test_stored_predictions_are_labelled_later(client: Client, name: str) -> None:
     model = client.create_model(name)
     kept = model.predict({"f": 1}, keep=True)

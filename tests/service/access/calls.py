@@ -28,6 +28,8 @@ CALLS: dict[tuple[str, str], Call] = {
     ("get", "/v1/replicas"): Call(("read",), set()),
     ("post", "/v1/models"): Call(("admin",), {400, 404, 409, 410, 413, 415, 422, 503, 507}),
     ("get", "/v1/models"): Call(("read",), {422, 503}),
+    ("delete", "/v1/models"): Call(("admin",), {409, 422, 503}),
+    ("get", "/v1/export"): Call(("export",), {404, 410, 422, 503, 507}),
     ("get", MODEL): Call(("read",), {404, 409, 503}),
     ("put", MODEL): Call(("export",), {408, 409, 413, 415, 422, 503, 507}),
     ("delete", MODEL): Call(("admin",), {404, 409, 422, 503}),

@@ -82,3 +82,19 @@ def test_admin_includes_all_other_scopes() -> None:
     with pytest.raises(ModelNotAllowed):
         reader.require(["read"], "news")
     reader.require(["read"], "tags")
+
+
+@for_each(
+    ("patterns", "prefix", "within"),
+    [
+        (["*"], "", ["*"]),
+        (["*", "a", "b-*"], "a", ["a*"]),
+        (["b", "a-*", "a-1*", "a-1", "a"], "", ["a", "a-*", "b"]),
+        (["a-*", "b-*"], "a-17", ["a-17*"]),
+        (["a-17", "a-17-*", "a-2"], "a-17", ["a-17", "a-17-*"]),
+        (["a"], "b", []),
+        ([], "", []),
+    ],
+)
+def test_patterns_within_a_prefix_match_each_name_once(patterns: list[str], prefix: str, within: list[str]) -> None:
+    assert Patterns(patterns).within(prefix) == within

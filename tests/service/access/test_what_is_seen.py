@@ -112,3 +112,30 @@ def test_models_and_datasets_are_created_only_where_the_key_is_for(both: Both) -
     refused(both.call("post", "/v1/models", json=begin), 403, "model_not_allowed")
     upload = both.call("post", "/v1/datasets?name=theirs-new&format=csv&label_columns=1", content=CSV)
     refused(upload, 403, "model_not_allowed")
+
+
+def test_pages_of_models_have_what_the_key_is_for(both: Both) -> None:
+    for query in ("", "sort=used&"):
+        names, after = list[str](), ""
+        while True:
+            page = both.call("get", f"/v1/models?{query}limit=1&{after}").json()
+            names += [model["name"] for model in page["models"]]
+            if "next" not in page:
+                break
+            after = f"after={page['next']}"
+        assert {"mine-1", "mine-online"} <= set(names)
+        assert all(name.startswith("mine") for name in names)
+        assert len(names) == len(set(names))
+    assert both.call("get", "/v1/models?prefix=theirs").json()["models"] == []
+
+
+def test_a_key_deletes_and_exports_only_prefixes_that_it_is_for(keyed: Keyed) -> None:
+    key = keyed.make(models=["own-*"])["key"]
+    for name in ("own-1", "own-2", "own"):
+        assert keyed.call("post", "/v1/models", json={"name": name, "algorithm": "falt"}).status_code == 201
+    for prefix in ("own", "o", "other-"):
+        refused(keyed.call("delete", f"/v1/models?prefix={prefix}", key), 403, "model_not_allowed")
+        refused(keyed.call("get", f"/v1/export?prefix={prefix}", key), 403, "model_not_allowed")
+    assert keyed.call("get", "/v1/export?prefix=own-", key).status_code == 200
+    assert keyed.call("delete", "/v1/models?prefix=own-", key).json() == {"deleted": ["own-1", "own-2"]}
+    assert keyed.call("get", "/v1/models/own").status_code == 200

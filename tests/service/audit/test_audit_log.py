@@ -225,7 +225,7 @@ def test_the_subject_of_a_path(path: str, found: dict[str, str]) -> None:
 def test_a_line_of_an_unknown_path_has_no_subject() -> None:
     line = json.loads(call(1, "/v1/models/secret", None).to_json())
     assert line == {
-        **dict.fromkeys(("route", "model", "dataset", "target", "code", "lines")),
+        **dict.fromkeys(("route", "model", "dataset", "target", "code", "lines", "models")),
         "time": "2025-11-23T12:13:20.500Z",
         "key_id": "k",
         "address": "127.0.0.1",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import redis
 from starlette.testclient import TestClient
-from tests.support.waiting import DEADLINE_SECONDS
+from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
@@ -75,7 +75,7 @@ def test_a_damaged_model_is_refused_and_the_others_serve(
     damage(settings, "bad")
     capsys.readouterr()
     with serving(settings) as client:
-        assert client.get("/readyz").json() == {"ready": True, "failed": ["bad"]}
+        eventually(lambda: client.get("/readyz").json() == {"ready": True, "failed": ["bad"]})
         assert "\nmanylabel_failed_models 1.0\n" in client.get("/metrics").text
         assert [line for line in capsys.readouterr().out.splitlines() if "model_damaged" in line and "bad" in line]
         problem = refused(client.get("/v1/models/bad"), 500, "model_damaged")

@@ -167,7 +167,8 @@ class TestFirstUse:
         states = await models(fleet, 5)
         one = await fleet.start()
         nbytes = sum(replica.model.nbytes for replica in one.resident()) / 5
-        registry = await fleet.start(max_resident_bytes=int(2.5 * nbytes))
+        registry = await fleet.begin(max_resident_bytes=int(2.5 * nbytes))
+        await registry._preload()
         assert 2 <= len(registry.resident()) <= 3
         for name, state in states.items():
             assert (await registry.get(name)).model.to_bytes() == state

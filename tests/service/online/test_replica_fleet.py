@@ -54,12 +54,12 @@ class TestOneLog:
         async with replicas[1].learning:  # meanwhile it applies nothing
             for i in range(3):
                 await replicas[0].update([fleet.example(i)])
-            assert await registries[0].listing.log_lags() == {"m": 0}
-            assert await registries[1].listing.log_lags() == {"m": 3}
+            assert await registries[0].listing.log_lags(registries[0].resident()) == {"m": 0}
+            assert await registries[1].listing.log_lags(registries[1].resident()) == {"m": 3}
         await fleet.agreed()
-        assert await registries[1].listing.log_lags() == {"m": 0}
+        assert await registries[1].listing.log_lags(registries[1].resident()) == {"m": 0}
         fleet.server.kill()
-        assert await registries[1].listing.log_lags() == {}, "nobody knows"
+        assert await registries[1].listing.log_lags(registries[1].resident()) == {}, "nobody knows"
 
     async def test_an_idle_process_polls_seldom_and_a_busy_one_in_bounds(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch

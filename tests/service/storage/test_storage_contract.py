@@ -27,6 +27,7 @@ from manylabel_service.storage import (
     LogExtent,
     ModelMeta,
     Store,
+    pieces_of,
     position_key,
 )
 
@@ -692,3 +693,111 @@ async def test_successors_replace_their_models_atomically(store: Store) -> None:
     assert await store.snapshots.total_bytes() == 0
     with pytest.raises(ModelGone):
         await store.models.replace([(successors[0], discarded)])
+
+
+# -- lists of models ------------------------------------------------------------------------------
+
+
+async def names_of(store: Store, prefix: str, limit: int) -> list[str]:
+    """The names with a prefix, read page by page."""
+    names, after = list[str](), ""
+    while page := await store.models.page(prefix, after, limit):
+        assert len(page) <= limit
+        names += [record.name for record in page]
+        after = names[-1]
+    return names
+
+
+async def recent_names(store: Store, limit: int) -> list[str]:
+    names, before = list[str](), None
+    while page := await store.models.recent(before, limit):
+        assert len(page) <= limit
+        names += [use.record.name for use in page]
+        before = page[-1].unix_ms, page[-1].record.name
+    return names
+
+
+async def test_models_are_listed_by_prefix_in_pages(stores: list[Store]) -> None:
+    names = ["b", "a-2", "a-10", "a", "a-1", "c", "a.b"]
+    for n, name in enumerate(names):
+        await stores[n % len(stores)].models.create(name, name.encode())
+    store = stores[-1]
+    assert await store.models.count() == len(names)
+    for limit in (1, 2, 100):
+        assert await names_of(store, "", limit) == sorted(names)
+        assert await names_of(store, "a-", limit) == ["a-1", "a-10", "a-2"]
+        assert await names_of(store, "x", limit) == []
+    assert [record.spec for record in await store.models.page("a-1", "a", 10)] == [b"a-1", b"a-10"]
+    assert await store.models.page("a-", "b", 10) == []
+    assert await store.models.existing(set()) == {}
+    found = await stores[0].models.find("a-1")
+    assert found is not None
+    replacing = await stores[0].models.stage(found, START)
+    assert await store.models.count() == len(names), "a successor has no name yet"
+    both, unknown = {found.incarnation, replacing.incarnation}, {2**40}
+    assert (await stores[0].models.existing(both | unknown)).keys() == both
+    await store.models.replace([(found, replacing)])
+    assert await store.models.existing(both | unknown) == {replacing.incarnation: "a-1"}
+    await store.models.delete(replacing)
+    assert await store.models.existing(both) == {}
+    assert await names_of(store, "a-", 100) == ["a-10", "a-2"]
+    assert await store.models.count() == len(names) - 1
+
+
+async def test_models_are_listed_by_their_last_use(stores: list[Store]) -> None:
+    records = [await stores[0].models.create(name, b"") for name in "abcdef"]
+    store = stores[-1]
+    assert all(0 <= use.age_ms < 60_000 for use in await store.models.recent(None, 100)), "a new model counts as used"
+    await store.models.use(dict.fromkeys(["a", "b", "c", "d", "nobody"], -10_000_000))
+    await store.models.use({"c": -20_000_000, "a": 1_000})
+    await store.models.use({})
+    first, *_, last = await store.models.recent(None, 100)
+    assert first.record == records[2]
+    assert first.unix_ms - last.unix_ms > 10_000_000
+    for limit in (1, 2, 100):
+        names = await recent_names(store, limit)
+        assert (names[0], set(names[1:4]), len(names)) == ("c", set("abd"), 6)
+    successor = await store.models.stage(records[2], START)
+    await store.models.replace([(records[2], successor)])
+    (found,) = await store.models.recent(None, 1)
+    assert (found.record, found.unix_ms) == (successor, first.unix_ms), "the model is the same to its users"
+    await store.models.delete(records[3])
+    assert set((await recent_names(store, 2))[:3]) == set("abc")
+    await store.models.create("d", b"")
+    assert set((await recent_names(store, 2))[:3]) == set("abc"), "another model of the same name"
+
+
+def following(leader: ModelMeta) -> bytes:
+    return b'{"follow": {"model": "%s", "incarnation": %d}}' % (leader.name.encode(), leader.incarnation)
+
+
+async def test_the_followers_of_a_model_are_found(stores: list[Store]) -> None:
+    one, other = [await stores[0].models.create(name, b'a spec without "follow"') for name in ("one", "other")]
+    first, second = [await stores[0].models.create(name, following(one)) for name in ("z", "a")]
+    store = stores[-1]
+    assert await store.models.followers(one) == [first, second]
+    assert await store.models.followers(other) == []
+    staged = await store.models.stage(first, START)
+    assert await store.models.followers(one) == [first, second], "a successor has no name yet"
+    await store.models.replace([(first, ModelMeta("z", staged.incarnation, following(other)))])
+    assert [each.name for each in await store.models.followers(other)] == ["z"]
+    assert await store.models.followers(one) == [second]
+    await store.models.replace([(second, ModelMeta("a", second.incarnation, b"its own log"))])
+    assert await store.models.followers(one) == []
+    for record in await store.models.followers(other):
+        await store.models.delete(record)
+    assert await store.models.followers(other) == []
+
+
+async def test_keys_of_blobs_are_listed_in_pages(stores: list[Store]) -> None:
+    keys = ["a/1", "a/10", "a/2", "b", "b/1"]
+    for n, key in enumerate(keys):
+        await stores[n % len(stores)].blobs.put(key, pieces_of(b"data"))
+    store = stores[-1]
+    assert await store.blobs.keys() == keys
+    assert await store.blobs.keys("a/", limit=2) == keys[:2]
+    assert await store.blobs.keys("a/", after="a/10") == keys[2:3]
+    assert await store.blobs.keys(after="a/10", limit=2) == keys[2:4]
+    await store.blobs.delete("a/10")
+    await store.blobs.put("a/1", pieces_of(b"other"))
+    assert await store.blobs.keys("a/") == ["a/1", "a/2"]

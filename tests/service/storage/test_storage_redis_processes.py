@@ -13,7 +13,7 @@ from manylabel_service.errors import ModelGone, StorageUnavailable
 from manylabel_service.storage import SEED, START, Entry, pieces_of
 from manylabel_service.storage.redis import RedisStore, blobs, logs, models
 from manylabel_service.storage.redis import watcher as changes
-from manylabel_service.storage.redis.keys import GONE, LOOSE, MODELS, STAGED, Keys
+from manylabel_service.storage.redis.keys import GONE, LOOSE, STAGED, Keys
 
 
 @pytest.fixture(params=["redis", "cluster"])
@@ -265,10 +265,7 @@ async def test_a_deletion_that_was_interrupted_is_finished_by_another_process(ur
     await store.logs.append(record, [b"x"], SEED)
     await store.predictions.put(record, {"p": b"x"}, 3600.0, 10)
     # The first of its two steps, as `Models.delete` does it.
-    answer = await store.engine.connection.run(
-        models.UNNAME, (MODELS, GONE, models.DELETIONS), record.name, record.incarnation
-    )
-    assert answer == ["ok"]
+    await store.models._unname(record)
     assert await store.models.all() == []
     async with opened_redis(url) as heir:
 

@@ -23,6 +23,7 @@ from manylabel_service.errors import (
     VersionNotFound,
     VersionServed,
 )
+from manylabel_service.models.garbage import collect_garbage
 from manylabel_service.settings import Settings
 from manylabel_service.storage import MAX_DOCUMENT_BYTES, pieces_of
 from manylabel_service.trained import version_store
@@ -35,7 +36,6 @@ from manylabel_service.trained.version_store import (
     META_SUFFIX,
     VersionCatalogue,
     VersionStore,
-    collect_deleted,
 )
 
 SETTINGS = Settings()
@@ -256,7 +256,7 @@ async def test_a_deleted_model_leaves_nothing(lone_fleet: Any, one: Any) -> None
     await registry.delete("m")
     await store.models.delete(await store.models.find("left"))  # and then the server died
     assert len(await store.blobs.keys(BLOBS)) == 2 * len(await store.documents.all(KIND)) == 4
-    await collect_deleted(store)
+    await collect_garbage(store)
     assert len(await store.blobs.keys(BLOBS)) == 2 * len(await store.documents.all(KIND)) == 2
     versions, served, _ = await (await registry.get("other")).versions()
     assert ([version.number for version in versions], served) == ([1], 1)

@@ -14,9 +14,9 @@ from manylabel_service import ulid
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import ReplayMismatch
 from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.models.garbage import collect_garbage
 from manylabel_service.models.membership import Member
 from manylabel_service.models.registry import Registry
-from manylabel_service.online.history.catalogue import collect_garbage
 from manylabel_service.online.history.lineage import Lineage
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.successor.rewriter import Selection
@@ -52,7 +52,7 @@ class Reader:
 
     def __init__(self, fleet: Any, registry: Registry, state: DeliveryState | None = None) -> None:
         self.state = state or DeliveryState(positions={}, jobs=0, versions=0, predictions_unix_ms=0)
-        self.sources = Sources(fleet.store(registry), registry, NoJobs())  # type: ignore[arg-type]
+        self.sources = Sources(fleet.store(registry), Settings(), registry, NoJobs())  # type: ignore[arg-type]
 
     async def poll(self) -> None:
         await self.sources.poll([(DEFINITION, self.state)])
@@ -216,7 +216,7 @@ async def test_events_of_other_servers_are_found(fleet: Any) -> None:
     _, replica = await hosted(fleet)
     other = await fleet.start(preload=False)
     reader = Reader(fleet, other)
-    reader.state.positions = await reader.sources.positions(DEFINITION)
+    reader.state.positions, _ = await reader.sources.positions(DEFINITION)
     assert not other.resident()
     await replica.update([labelled("a")])
     await reader.poll()
@@ -269,6 +269,106 @@ async def test_predictions_that_were_examined_load_no_model(any_fleet: Any) -> N
     assert [model.name for model in registry.resident()] == ["a", "b"]
 
 
+@pytest.fixture
+def soon_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model counts as unchanged soon after its last recorded use."""
+    monkeypatch.setattr(sources, "LATELY_MS", 60)
+    monkeypatch.setattr(sources, "UNCHANGED_MS", 30)
+
+
+async def learnt(registry: Registry, names: str, label: str) -> None:
+    """Have models learn a new label, and record that they were used."""
+    for name in names:
+        await (await registry.get(name)).update([labelled(f"{label}{name}")])
+    await registry.uses.record()
+
+
+def labels_in(reader: Reader) -> list[str]:
+    return sorted(label for _, body in reader.queued for label in json.loads(body[:-1])["labels"])
+
+
+async def test_positions_of_unchanged_models_are_dropped_and_no_event_is_lost_or_repeated(
+    any_fleet: Any, monkeypatch: pytest.MonkeyPatch, soon_unchanged: None
+) -> None:
+    monkeypatch.setattr(sources, "MAX_POSITIONS", 0)
+    registry = await any_fleet.start()
+    for name in "abcde":
+        await registry.create(any_fleet.spec(name))
+    reader = Reader(any_fleet, registry)
+    await learnt(registry, "abcde", "first")
+    await reader.poll()
+
+    async def dropped() -> bool:
+        await reader.look()
+        return not reader.state.positions
+
+    await eventually_async(dropped)
+    assert reader.state.since_unix_ms
+    await learnt(registry, "ad", "second")
+    await reader.poll()
+    assert len(reader.state.positions) == 2
+    found = [f"first{name}" for name in "abcde"] + ["seconda", "secondd"]
+    assert labels_in(reader) == found
+    await any_fleet.stop(registry)
+
+    registry = await any_fleet.start(preload=False)
+    reader = Reader(any_fleet, registry, DeliveryState.model_validate_json(reader.state.to_bytes()))
+    await learnt(registry, "b", "third")
+    await reader.poll()
+    await reader.look()
+    await reader.poll()
+    assert labels_in(reader) == [*found, "thirdb"]
+    gone = str((await registry.get("b")).record.incarnation)
+    assert gone in reader.state.positions
+    await registry.delete("b")
+    await reader.look()
+    assert gone not in reader.state.positions
+
+
+async def test_a_new_webhook_has_seen_models_that_have_not_changed_lately(any_fleet: Any, soon_unchanged: None) -> None:
+    registry = await any_fleet.start()
+    for name in "ab":
+        await registry.create(any_fleet.spec(name))
+    await learnt(registry, "ab", "before")
+    reader = Reader(any_fleet, registry)
+
+    async def unchanged() -> bool:
+        reader.state.positions, reader.state.since_unix_ms = await reader.sources.positions(DEFINITION)
+        return not reader.state.positions
+
+    await eventually_async(unchanged)
+    await reader.poll()
+    assert not reader.queued
+    await learnt(registry, "a", "after")
+    await reader.poll()
+    assert labels_in(reader) == ["aftera"]
+
+
+async def test_a_model_changed_by_a_server_that_died_is_found(
+    fleet: Any, monkeypatch: pytest.MonkeyPatch, quick_expiry: None
+) -> None:
+    """The use before the last change was not recorded, and is long ago."""
+    monkeypatch.setattr(sources, "LATELY_MS", -1_000_000)
+    monkeypatch.setattr(sources, "MAX_POSITIONS", 0)
+    dying, replica = await hosted(fleet)
+    other = await fleet.start(preload=False)
+    reader = Reader(fleet, other)
+    for _ in range(2):
+        await reader.look()
+    await replica.update([labelled("a")])
+    await reader.look()
+    assert other.resident() == []
+    await fleet.kill(dying)
+
+    async def found() -> bool:
+        await other.membership.look()
+        await reader.look()
+        await reader.poll()
+        return bool(reader.queued)
+
+    await eventually_async(found)
+
+
 async def test_an_unchanged_lineage_is_read_once(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     registry, replica = await hosted(any_fleet)
     await replica.update([labelled("p")._replace(ref="r"), labelled("q")])
@@ -294,12 +394,8 @@ async def test_an_unchanged_lineage_is_read_once(any_fleet: Any, monkeypatch: py
     assert parsed > 0
 
 
-def test_the_state_of_a_webhook_fits_in_a_document_with_the_most_models() -> None:
-    most = 10_000
-    with pytest.raises(ValueError, match="max_models"):
-        Settings(max_models=most + 1)
-    assert Settings(max_models=most).max_models == most
-    positions = {str(2**31 + n): "1700000000000-1000000" for n in range(most)}
+def test_the_state_of_a_webhook_fits_in_a_document_with_the_most_positions() -> None:
+    positions = {str(2**31 + n): "1700000000000-1000000" for n in range(sources.MAX_POSITIONS)}
     state = DeliveryState(positions=positions, jobs=2**40, versions=2**40, predictions_unix_ms=2**41)
     for n in range(MAX_QUEUED):
         state.add(message_of("label", {"labels": ["\u20ac" * 80]}, n))
@@ -317,6 +413,6 @@ async def test_the_description_of_a_server_fits_in_a_document(lone_fleet: Any) -
         registry._replicas[model.name] = model
     described = registry._standing()
     assert not described["ready"]
-    assert len(described["withheld"]) == 1_000
+    assert len(described["withheld"]) == 100
     check_document("replicas", "id", Member(id="0" * 16, **described).to_bytes())
     registry._replicas.clear()

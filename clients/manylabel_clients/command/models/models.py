@@ -138,6 +138,21 @@ def fork(
     print_as(as_json, status, lambda _: click.echo(f"created {name} from the state of {source}"))
 
 
+@remote()
+def like(
+    client: Client,
+    name: ModelName,
+    template: Annotated[str, Argument(metavar="MODEL", help="Model with the settings.")],
+    as_json: AsJson = False,
+) -> None:
+    """Create a model with the spec, labels, groups and promise of another, which has learnt nothing.
+
+    Example: `manylabel models like customer-17-tags customer-tags`
+    """
+    status = client.create_model_like(name, template).status()
+    print_as(as_json, status, lambda _: click.echo(f"created {name} like {template}"))
+
+
 @remote(print_status)
 def show(client: Client, name: ModelName) -> AnyStatus:
     """Show the settings, size and metrics of a model."""
@@ -155,6 +170,37 @@ def delete(
     confirm(f"Delete {name} and all it has learnt?", yes)
     client.model(name).delete(followers=followers)
     click.echo(f"deleted {name}")
+
+
+@remote()
+def delete_all(
+    client: Client,
+    prefix: Annotated[str, Argument(metavar="PREFIX", help="Beginning of the names.")],
+    followers: Annotated[bool, Option(help="Delete their followers with other names too.")] = False,
+    yes: Yes = False,
+) -> None:
+    """Delete all models whose names begin with a prefix, and their logs. This cannot be undone.
+
+    Example: `manylabel models delete-all customer-17-`
+    """
+    confirm(f"Delete all models whose names begin with {prefix}, and all they have learnt?", yes)
+    for name in client.delete_models(prefix, followers=followers):
+        click.echo(f"deleted {name}")
+
+
+@remote()
+def export_all(
+    client: Client,
+    prefix: Annotated[str, Argument(metavar="PREFIX", help="Beginning of the names.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="New tar file.")],
+) -> None:
+    """Write all models whose names begin with a prefix to a tar file.
+
+    Example: `manylabel models export-all customer-17- customer-17.tar`
+    """
+    data = client.export_models(prefix)
+    file.write_bytes(data)
+    click.echo(f"wrote {file} ({len(data):,} bytes)")
 
 
 def _names(text: str) -> list[str]:
@@ -186,8 +232,11 @@ models = group(
     list_models,
     create,
     fork,
+    like,
     show,
     delete,
+    delete_all,
+    export_all,
     of_labels.labels,
     of_labels.describe_labels,
     of_labels.set_groups,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
 
 from manylabel_clients.http.errors import Compiling, Conflict, ManyLabelError
 from manylabel_clients.http.resources.model_status import AnySummary, model_status, model_summary
 from manylabel_clients.http.resources.models import AsyncModel, Model
-from manylabel_clients.http.resources.resource import Resource, call, given, handle, path_of
+from manylabel_clients.http.resources.resource import Resource, call, given, handle, path_of, with_query
 from manylabel_clients.http.responses import ModelStatus, Replicas
 from manylabel_clients.http.transport.exchange import (
     Exchange,
@@ -22,7 +22,7 @@ from manylabel_clients.http.transport.exchange import (
     read,
     send,
 )
-from manylabel_clients.http.transport.json_body import BYTES, encode
+from manylabel_clients.http.transport.json_body import BYTES, encode, from_json
 from manylabel_extras import MissingExtra
 
 _READY_POLL_SECONDS = 0.1
@@ -109,6 +109,28 @@ class ServerCalls(Resource):
         return name
 
     @handle(Model, AsyncModel)
+    def create_model_like(self, name: str, model: str, *, exist_ok: bool = False) -> Exchange[str]:
+        """Create a model with the spec, labels, groups and promise of another, which has learnt nothing.
+
+        Parameters
+        ----------
+        name : str
+            Name of the new model.
+        model : str
+            Name of the other model, the template.
+        exist_ok : bool
+            Whether to return an existing model of this name, whatever its spec. Otherwise, if a first attempt got no
+            response, a second may raise Conflict with `maybe_done`, because the first created the model.
+        """
+        try:
+            response = yield from self._post("/v1/models", encode({"name": name, "like": model}))
+            read(response, lambda answer: answer["name"])
+        except Conflict as conflict:
+            if not (exist_ok and conflict.code == "model_exists"):
+                raise
+        return name
+
+    @handle(Model, AsyncModel)
     def upload_model(self, name: str, snapshot: bytes) -> Exchange[str]:
         """Create a model from a downloaded snapshot of this or another server, without its idempotency keys.
 
@@ -120,9 +142,46 @@ class ServerCalls(Resource):
         return name
 
     @call
-    def models(self) -> Exchange[list[AnySummary]]:
-        """Return the models of the server; those in its memory with their status."""
-        return (yield from self._list("/v1/models", "models", model_summary))
+    def models(
+        self, prefix: str | None = None, *, sort: Literal["name", "used"] = "name"
+    ) -> Exchange[list[AnySummary]]:
+        """Return the models of the server, read page by page; those in its memory with their status.
+
+        Parameters
+        ----------
+        prefix : str, optional
+            Beginning of the names.
+        sort : str
+            Order: by name, or with ``"used"`` latest used first.
+        """
+        found: list[AnySummary] = []
+        after = None
+        while True:
+            path = with_query("/v1/models", prefix=prefix, sort=sort if sort != "name" else None, after=after)
+            models, after = yield from self._get(path, _page)
+            found += models
+            if after is None:
+                return found
+
+    @call
+    def delete_models(self, prefix: str, *, followers: bool = False) -> Exchange[list[str]]:
+        """Delete all models whose names begin with a prefix, and return their names.
+
+        After an attempt without a response, the result has only the names of the models that were left. Raises Conflict
+        if a model with another name follows one of them, unless `followers` deletes it too.
+        """
+        path = with_query("/v1/models", prefix=prefix, followers="delete" if followers else None)
+        response = yield from send(Request("DELETE", path), self._retry)
+        return read(response, lambda answer: [str(name) for name in answer["deleted"]])
+
+    @call
+    def export_models(self, prefix: str) -> Exchange[bytes]:
+        """Return a tar file with all models whose names begin with a prefix.
+
+        The file ``NAME.safetensors`` of an online model is a snapshot, which `upload_model` takes; ``NAME.version`` of
+        a trained model is its served version with names.
+        """
+        return (yield from self._download(with_query("/v1/export", prefix=prefix)))
 
     @call
     def replicas(self) -> Exchange[Replicas]:
@@ -160,7 +219,8 @@ class ServerCalls(Resource):
     def _is_new(self, spec: Mapping[str, Any]) -> Exchange[bool]:
         """Return whether the model of this name has learnt nothing and has this spec."""
         if "follow" in spec:  # a follower may have learnt many examples already
-            summaries = yield from self._list("/v1/models", "models", model_summary)
+            path = with_query("/v1/models", prefix=spec["name"], limit=1)
+            summaries, _ = yield from self._get(path, _page)
             followed = [getattr(each, "follow", None) for each in summaries if each.name == spec["name"]]
             return any(follow and follow["model"] == spec["follow"]["model"] for follow in followed)
         status = yield from self._get(path_of("models", spec["name"]), model_status)
@@ -173,6 +233,11 @@ class ServerCalls(Resource):
             asked["text"] = _text_settings(spec["text"])
         compared = ("updates", "algorithm", "params", "scaling", "missing", "text", "limits")
         return all(asked[part] == getattr(status, part) for part in compared if part in asked)
+
+
+def _page(answer: Mapping[str, Any]) -> tuple[list[AnySummary], str | None]:
+    """Return the models of a page, and where the next page begins."""
+    return [from_json(model_summary, one) for one in answer["models"]], answer.get("next")
 
 
 def _text_settings(given: Mapping[str, Any]) -> Any:

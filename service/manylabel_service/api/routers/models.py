@@ -21,7 +21,7 @@ from manylabel_service.api.translation.uploads import receive_file
 from manylabel_service.api.web.access import AccessOf
 from manylabel_service.api.web.bodies import BYTES
 from manylabel_service.api.web.large_json import LARGE_BYTES, read_large_json
-from manylabel_service.api.web.parameters import Parameters, from_query, wrong
+from manylabel_service.api.web.parameters import Parameters, from_query, one_of, up_to, wrong
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, body, json_response
 from manylabel_service.api.web.validation import Path, check_all_known, check_known, invalid_body
@@ -29,7 +29,8 @@ from manylabel_service.audit.call import note
 from manylabel_service.errors import InvalidField, check_limit
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.models.init_from import warm_start
-from manylabel_service.online.following import begin_follower
+from manylabel_service.models.listing import MAX_PAGE_MODELS
+from manylabel_service.online.following import begin_follower, without_learning
 from manylabel_service.online.size_limits import check_arrays
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.spec.spec import ModelSpec
@@ -53,9 +54,9 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes"
     status=201,
 )
 async def create_model(request: Request, response: Response, context: ContextOf, access: AccessOf) -> dict[str, Any]:
-    """Creates an online model: empty, initialised from a version of a trained one, or a fork, which begins with the
-    state of another model at a position or time. A follower learns from the log of another model, with its own spec,
-    and accepts no updates. The header Location has its address."""
+    """Creates an online model: empty, initialised from a version of a trained one, like another model without what that
+    has learnt, or a fork, which begins with the state of another model at a position or time. A follower learns from
+    the log of another model, with its own spec, and accepts no updates. The header Location has its address."""
     document, raw = await read_large_json(request)
     _check_count(document, context.settings)
     names_of_clients = isinstance(document, dict) and isinstance(document.get("parents"), dict)
@@ -69,10 +70,13 @@ async def create_model(request: Request, response: Response, context: ContextOf,
     note(request.scope, model=spec.name)
     response.headers["Location"] = f"/v1/models/{spec.name}"
     access.require_names(spec.name, *[each.model for each in (wanted.init_from, wanted.fork, wanted.follow) if each])
+    access.require_names(*filter(None, [wanted.like]))
     if wanted.follow is not None:
         return await _followed(context, spec, wanted, wanted.follow)
     if wanted.fork is not None:
         return to_dict(await _forked(context, spec.name, wanted.fork, document))
+    if wanted.like is not None:
+        return to_dict(await _like(context, spec.name, wanted.like, document))
     if wanted.init_from is not None:
         state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling, wanted.leaves_text)
     elif wanted.details or wanted.groups or wanted.parents or wanted.promise:
@@ -142,9 +146,7 @@ async def _begin(
 
 async def _forked(context: Context, name: str, source: schemas.ForkSource, document: Any) -> HostedModel:
     """Create a model from the state of another one, without its requests."""
-    for field in document:
-        if field not in ("name", "fork"):
-            raise invalid((field,), "must be omitted: a fork takes it from the other model")
+    _check_fields(document, "fork", "a fork")
     try:
         at = None if source.at is None else read_moment(source.at)
     except ValueError as error:
@@ -153,6 +155,23 @@ async def _forked(context: Context, name: str, source: schemas.ForkSource, docum
         states = [await online(model).state_at(model.position if at is None else at)]
         spec = states[0].online_spec.model_copy(update={"name": name})
         return await context.registry.create(spec, states.pop())  # the model needs the memory of the state
+
+
+async def _like(context: Context, name: str, other: str, document: Any) -> HostedModel:
+    """Create a model with the settings of another one, without what it has learnt."""
+    _check_fields(document, "like", "the new model")
+    async with context.registry.use(other) as model, context.examining:
+        states = [await online(model).state_at(model.position)]
+        spec = states[0].online_spec.model_copy(update={"name": name})
+        states = [await asyncio.to_thread(without_learning, spec, states.pop())]
+        return await context.registry.create(spec, states.pop())
+
+
+def _check_fields(document: Any, field: str, new: str) -> None:
+    """Reject other fields than the name and the field with the model to copy."""
+    for each in document:
+        if each not in ("name", field):
+            raise invalid((each,), f"must be omitted: {new} takes it from the other model")
 
 
 async def _followed(
@@ -182,20 +201,38 @@ class WhichModels(Parameters):
     """Parameters of the list of models."""
 
     leader: str | None = None
-    """Name of a model: the list has this model and its followers only."""
+    """Name of a model: the list has this model and its followers only, and no pages."""
+    prefix: str = ""
+    """Beginning of the names to list."""
+    sort: one_of(("name", "used")) = "name"  # type: ignore[valid-type]
+    """Order: `name`, or `used`, which lists the latest used models first."""
+    after: str | None = None
+    """`next` of the previous page."""
+    limit: up_to(MAX_PAGE_MODELS) = MAX_PAGE_MODELS  # type: ignore[valid-type]
+    """Maximum number of models of a page."""
 
 
 @router.endpoint("GET /v1/models", "List models", "read", schemas.ModelList)
 async def list_models(
     context: ContextOf, access: AccessOf, query: Annotated[WhichModels, from_query(WhichModels)]
 ) -> Response:
-    """Lists the models that the caller may see, by name. A model that is not in this server's memory has only the
-    fields of its spec."""
-    leader = query.leader
-    shown = access.may_see if leader is None or access.may_see(leader) else (lambda _: False)
-    models, damaged = await context.registry.list(shown, leader)
-    models = [visible(status, access) for status in models]
-    return json_response({"models": models, **({"damaged": damaged} if damaged else {})})
+    """Lists the models that the caller may see, in pages. A model that is not in this server's memory has only the
+    fields of its spec. A page may have fewer models than `limit`; the last page has no `next`."""
+    context.registry.require_ready()
+    listing = context.registry.listing
+    if query.leader is not None:
+        shown = access.may_see if access.may_see(query.leader) else (lambda _: False)
+        page = await listing.family(query.leader, shown)
+    elif query.sort == "name":
+        page = await listing.page(access.seen(query.prefix), query.after, query.limit)
+    else:
+        try:
+            page = await listing.recent(access.seen(query.prefix), query.after, query.limit)
+        except ValueError as error:
+            raise wrong("after", str(error)) from None
+    models = [visible(status, access) for status in page.models]
+    more = {"damaged": page.damaged, "next": page.next}
+    return json_response({"models": models, **{name: value for name, value in more.items() if value}})
 
 
 @router.endpoint("GET /v1/models/{name}", "Show a model", "read", schemas.ModelStatus | schemas.TrainedStatus)

@@ -47,6 +47,8 @@ _TOTALS = {
     "storage_gone_seconds": "Seconds for which the store has been unreachable; 0 if it responds.",
     "failed_models": "Models that cannot be restored, or whose version cannot be loaded; /readyz lists them.",
     "archive_lag_seconds": "Seconds since the last complete pass of archiving began, on the server that archives.",
+    "resident_models": "Models in memory.",
+    "resident_bytes": "Bytes of memory of all models in memory.",
     "downloads": "Running downloads.",
     "snapshot_memory_bytes": "Bytes of memory of snapshots being stored.",
     "webhook_queue_events": "Events waiting for delivery to webhooks; 0 on a server that does not deliver.",
@@ -63,12 +65,12 @@ class Alive(ResponseModel):
 
 
 class Ready(ResponseModel):
-    """Response that every model is restored and caught up, except those that failed."""
+    """Response that the server handles requests; a model that is not in memory is restored by its first request."""
 
     ready: Literal[True]
     failed: list[str] = Field(default_factory=list)
-    """Models that could not be restored, as far as the caller may see them; present with the scope `read`. The server
-    log has the reasons."""
+    """Models that this server has tried to restore and could not, as far as the caller may see them; present with the
+    scope `read`. The server log has the reasons."""
     storage_gone_seconds: float | None = None
     """Seconds for which the store has been unreachable; absent while it is reachable."""
     archive_lag_seconds: float | None = None
@@ -99,7 +101,7 @@ class ReplicaDescription(ResponseModel):
     started_at: str
     ready: bool
     models: dict[str, str]
-    """Positions of the models in memory; at most 1,000."""
+    """Positions of the latest used models in memory; at most 100."""
     withheld: dict[str, str]
     """Models that the process must not serve, each with the error code; another release must serve them."""
 
@@ -202,14 +204,15 @@ async def exposition(context: Context) -> bytes:
     registry, telemetry = context.registry, context.telemetry
     # Keep counters of evicted models: a counter that resets distorts rate().
     telemetry.keep(await registry.listing.existing(telemetry.models))
-    replicas = [replica for replica in registry.resident() if replica.serving]
+    resident = registry.resident()
+    replicas = [replica for replica in resident if replica.serving and telemetry.has_series(replica.name)]
     gauges, is_ready = _Gauges(), False
     async for replica in in_slices(replicas):
         if replica.serving:  # the model may have been stopped in the meantime
             gauges.add_model(replica)
     for state, count in context.jobs.counts().items():
         gauges.add("jobs", count, state=state)
-    for name, n_entries in (await registry.listing.log_lags()).items():
+    for name, n_entries in (await registry.listing.log_lags(replicas)).items():
         gauges.add("log_lag_entries", n_entries, model=name)
     gauges.add_keys(context.keyring.known)
     with suppress(NotReady):
@@ -218,6 +221,8 @@ async def exposition(context: Context) -> bytes:
     gauges.add("ready", is_ready)
     gauges.add("storage_gone_seconds", registry.storage_gone_seconds or 0.0)
     gauges.add("failed_models", len(registry.failed))
+    gauges.add("resident_models", len(resident))
+    gauges.add("resident_bytes", await registry.resident_bytes())
     if context.archive is not None and (lag := context.archive.status.lag_seconds) is not None:
         gauges.add("archive_lag_seconds", lag)
     gauges.add("downloads", context.downloads.taken)

@@ -174,11 +174,20 @@ class StoredTrained(ResponseModel):
 
 
 class ModelList(ResponseModel):
-    """All models, by name."""
+    """Page of a list of models."""
 
     models: list[ModelStatus | TrainedStatus | StoredModel | StoredTrained]
     damaged: list[str] = omitted_if_empty()
     """Names of models that cannot be read or restored; present only if there are any."""
+    next: str | None = None
+    """Value of `after` for the next page; absent after the last."""
+
+
+class DeletedModels(ResponseModel):
+    """Models that were deleted."""
+
+    deleted: list[str]
+    """Names of the models, those of their followers included."""
 
 
 class Snapshot(ResponseModel):

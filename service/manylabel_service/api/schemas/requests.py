@@ -442,6 +442,10 @@ _Labels = Annotated[
 ]
 
 
+_BESIDES_SPEC = {"init_from", "fork", "like", "follow", "labels", "groups", "parents", "promise"}
+"""Fields of a request that are not fields of the spec, or have another form there."""
+
+
 class ModelRequest(ModelSpec):
     """Request to create a model."""
 
@@ -454,6 +458,9 @@ class ModelRequest(ModelSpec):
     fork: ForkSource | None = None
     """Null: the model starts empty. Otherwise it starts with the state of another model, with its algorithm,
     parameters, features and labels; only a name may be set as well."""
+    like: _ModelName | None = None
+    """Null: the fields of the request count. Otherwise the name of an online model, the template: the new model has its
+    spec, labels, groups, parents and promise, and has learnt nothing; only a name may be set as well."""
     follow: FollowSource | None = None
     """Null: the model has its own log. Otherwise it learns from the log of another model, with its own spec, and
     rejects updates.
@@ -471,7 +478,7 @@ class ModelRequest(ModelSpec):
         names = None if self.labels is None else [x if isinstance(x, str) else x.name for x in self.labels]
         return ModelSpec.model_validate(
             {
-                **self.model_dump(exclude={"init_from", "fork", "follow", "labels", "groups", "parents", "promise"}),
+                **self.model_dump(exclude=_BESIDES_SPEC),
                 "labels": names,
             }
         )
@@ -498,10 +505,9 @@ class ModelRequest(ModelSpec):
     @model_validator(mode="wrap")
     @classmethod
     def _note_scaling(cls, document: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        if isinstance(document, dict) and document.get("fork") is not None:  # a version has the algorithm of its model
-            wanted = handler({"algorithm": "falt", **document})
-        else:
-            wanted = handler(document)
+        copies = isinstance(document, dict) and (document.get("fork") or document.get("like")) is not None
+        # A copy has the algorithm of the other model.
+        wanted = handler({"algorithm": "falt", **document} if copies else document)
         wanted._leaves_scaling = isinstance(document, dict) and document.get("scaling") is None
         wanted._leaves_text = isinstance(document, dict) and document.get("text") is None
         return wanted

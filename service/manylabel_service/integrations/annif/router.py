@@ -75,7 +75,7 @@ async def annif_info() -> schemas.AnnifInfo:
 @router.endpoint("GET /annif/v1/projects", "List models as projects", "read", schemas.AnnifProjects)
 async def annif_projects(context: ContextOf, access: AccessOf) -> schemas.AnnifProjects:
     """Lists the models that the caller may see, by name, without damaged ones."""
-    return schemas.AnnifProjects(projects=list(map(project, (await context.registry.list(access.may_see))[0])))
+    return schemas.AnnifProjects(projects=list(map(project, (await context.registry.list(access.seen()))[0])))
 
 
 @router.endpoint("GET /annif/v1/projects/{name}", "Show a model as a project", "read", schemas.AnnifProject)
@@ -87,7 +87,7 @@ async def annif_project(context: ContextOf, name: str) -> schemas.AnnifProject:
 @router.endpoint("GET /annif/v1/vocabs", "List labels of models as vocabularies", "read", schemas.AnnifVocabularies)
 async def annif_vocabularies(context: ContextOf, access: AccessOf) -> schemas.AnnifVocabularies:
     """Lists the vocabularies: the labels of each model that the caller may see."""
-    return schemas.AnnifVocabularies(vocabs=list(map(vocabulary, (await context.registry.list(access.may_see))[0])))
+    return schemas.AnnifVocabularies(vocabs=list(map(vocabulary, (await context.registry.list(access.seen()))[0])))
 
 
 @router.endpoint(

@@ -95,7 +95,7 @@ async def server_live() -> schemas.ServerLive:
     stored=False,
 )
 async def server_ready(context: ContextOf) -> schemas.ServerReady:
-    """Responds with 200 when every model is restored and caught up."""
+    """Responds with 200 when the server handles requests."""
     context.registry.check_ready()
     return schemas.ServerReady(ready=True)
 

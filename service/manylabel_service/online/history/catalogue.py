@@ -1,24 +1,19 @@
 """Catalogue of the history of a model: a document that names its segments. Its states are snapshots."""
 
-from contextlib import suppress
 from typing import NamedTuple, Self
 
 import structlog
 from pydantic import ConfigDict
 
 from manylabel_service.errors import BlobDamaged, BlobNotFound
-from manylabel_service.online.history.lineage import Lineage, LineageStore
 from manylabel_service.storage import (
     START,
-    UNREADABLE,
     ModelMeta,
     Store,
     StoredModel,
-    intact,
     position_key,
 )
 from manylabel_service.storage.blob_collection import BlobCollection
-from manylabel_service.storage.store import named_models
 
 KIND = "history"
 """Kind of the documents, which are named by the incarnation."""
@@ -110,47 +105,3 @@ class CatalogueStore(BlobCollection[Catalogue]):
 
 LOST = (BlobNotFound, BlobDamaged)
 """Errors of an unreadable blob in a catalogue."""
-
-
-async def collect_garbage(store: Store) -> None:
-    """Delete blobs that no history needs, and the remains of deleted models; raise StorageUnavailable.
-
-    Nothing is deleted that an unreadable document may name: the blobs of its model, and, if it is a lineage, those of
-    incarnations without a model, which may be staged successors.
-    """
-    models = await named_models(store, KIND, BLOBS)
-    lineages = LineageStore(store)
-    needed, is_known = set[int](), True
-    if any(named.record is None for named in models.values()):
-        found = await lineages.all()
-        readable = intact(found)
-        staged = {each.successor for lineage in readable.values() for each in lineage.successions}
-        # Read last, because a successor may have taken its name before the lineages were read.
-        needed = staged | {record.incarnation for record in await store.models.all()}
-        is_known = len(readable) == len(found)
-    for incarnation, (record, keys) in models.items():
-        if record is None and (incarnation in needed or not is_known):
-            continue
-        catalogue = CatalogueStore(record or ModelMeta("", incarnation, b""), store)
-        try:
-            if record is not None:
-                await catalogue.collect_garbage(keys)
-            elif not await catalogue.is_newer():
-                await catalogue.delete_all()
-        except UNREADABLE as error:
-            log.error("history_unreadable", incarnation=incarnation, error=str(error), action="none of it is deleted")
-    await _collect_lineages(store, lineages)
-
-
-async def _collect_lineages(store: Store, lineages: LineageStore) -> None:
-    """Delete the lineages of deleted models, unless the name of a model is unreadable."""
-    names, found = await lineages.names(), dict[str, Lineage]()
-    for name in names - {record.name for record in await store.models.all()}:
-        with suppress(*UNREADABLE):
-            if (lineage := await lineages.get(name)) is not None and lineage.running is None:
-                found[name] = lineage
-    records = await store.models.all() if found else []  # read last: the lineage of a model created later has changed
-    if any(record.damaged for record in records):
-        return
-    for name in found.keys() - {record.name for record in records}:
-        await lineages.delete(name, found[name].revision)

@@ -57,9 +57,9 @@ class SnapshotQuota:
 
     async def add_stored(self, n_bytes: int) -> None:
         """Add bytes to store, minus the bytes removed for them. Raises LimitExceeded or StorageError."""
-        if await self.stored_bytes() + n_bytes > self._max_stored_bytes:
-            self._measured_at = None  # snapshots may have been deleted
         total = await self.stored_bytes() + n_bytes
+        if total > self._max_stored_bytes:  # snapshots may have been deleted
+            total = await self._measure(exact=True) + n_bytes
         if n_bytes > 0 and total > self._max_stored_bytes:
             raise LimitExceeded("the bytes of all snapshots", total, self._max_stored_bytes)
         self._stored_bytes = total
@@ -80,6 +80,10 @@ class SnapshotQuota:
     async def stored_bytes(self) -> int:
         """Return the bytes of all snapshots in the store, up to `MEASURE_SECONDS` old; raise StorageError."""
         if self._measured_at is None or time.monotonic() - self._measured_at > MEASURE_SECONDS:
-            self._stored_bytes = await self._store.snapshots.total_bytes()
-            self._measured_at = time.monotonic()
+            await self._measure(exact=False)
+        return self._stored_bytes
+
+    async def _measure(self, exact: bool) -> int:
+        self._stored_bytes = await self._store.snapshots.total_bytes(exact)
+        self._measured_at = time.monotonic()
         return self._stored_bytes

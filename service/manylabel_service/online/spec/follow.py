@@ -120,13 +120,3 @@ def moved(spec: bytes, incarnation: int) -> bytes:
     document = json.loads(spec)
     document[FIELD]["incarnation"] = incarnation
     return json.dumps(document).encode()
-
-
-def followers_of(leader: ModelMeta, records: Sequence[ModelMeta]) -> list[ModelMeta]:
-    """Return the followers of a model, in order of creation."""
-    found = []
-    for record in records:
-        follow = None if record.damaged else follow_of(record.spec)
-        if follow is not None and (follow.model, follow.incarnation) == (leader.name, leader.incarnation):
-            found.append(record)
-    return sorted(found, key=lambda record: record.incarnation)

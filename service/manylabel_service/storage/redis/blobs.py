@@ -14,8 +14,9 @@ from manylabel_service.errors import BlobDamaged, BlobGone, BlobNotFound, Storag
 from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobManifest, StoredManifest, evenly
 from manylabel_service.storage.document_pages import check_key
 from manylabel_service.storage.gate import gated
+from manylabel_service.storage.protocol import ALL
 from manylabel_service.storage.redis.engine import Part
-from manylabel_service.storage.redis.keys import BLOBS, LOOSE, piece_keys
+from manylabel_service.storage.redis.keys import BLOB_NAMES, BLOBS, LOOSE, lexical_range, piece_keys
 from manylabel_service.storage.redis.scripts import NOW, Script
 
 ORPHAN_SECONDS = 3600
@@ -44,13 +45,14 @@ return {'ok'}
 """
 )
 
-# KEYS heads, loose. ARGV key, token and number of pieces, head. The command that changes the head comes first: if Redis
-# is full, it refuses that command, and nothing has changed.
+# KEYS heads, loose, names. ARGV key, token and number of pieces, head. The command that changes the head comes first:
+# if Redis is full, it refuses that command, and nothing has changed.
 _CLAIM = Script(
     """
 if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[2]) or '0') == 0 then return {'missing'} end
 local old = redis.call('HGET', KEYS[1], ARGV[1])
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+redis.call('ZADD', KEYS[3], 0, ARGV[1])
 redis.call('ZREM', KEYS[2], ARGV[2])
 if old then redis.call('ZADD', KEYS[2], 0, string.match(old, '^(%S+ %d+) ')) end
 return {'ok', old or ''}
@@ -67,11 +69,12 @@ return {'ok'}
 """,
 )
 
-# KEYS heads, loose. ARGV key.
+# KEYS heads, loose, names. ARGV key.
 _DELETE = Script(
     """
 local old = redis.call('HGET', KEYS[1], ARGV[1])
 redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('ZREM', KEYS[3], ARGV[1])
 if old then redis.call('ZADD', KEYS[2], 0, string.match(old, '^(%S+ %d+) ')) end
 return {'ok', old or ''}
 """,
@@ -118,7 +121,7 @@ class RedisBlobs(Part):
         pieces = piece_keys(head.token, head.pieces)
         answer = await run(_PERSIST, pieces) if pieces else [b"ok"]
         if answer[0] != "missing":
-            answer = await run(_CLAIM, (BLOBS, LOOSE), key, blob, head.text())
+            answer = await run(_CLAIM, (BLOBS, LOOSE, BLOB_NAMES), key, blob, head.text())
         if answer[0] == "missing":
             raise StorageUnavailable("a part of a blob was evicted, or took too long to be written", heals=True)
         await self._drop_old(key, answer[1])
@@ -195,13 +198,14 @@ class RedisBlobs(Part):
     @gated
     async def delete(self, key: str) -> None:
         check_key(key)
-        answer = await self._engine.connection.run(_DELETE, (BLOBS, LOOSE), key)
+        answer = await self._engine.connection.run(_DELETE, (BLOBS, LOOSE, BLOB_NAMES), key)
         await self._drop_old(key, answer[1])
 
     @gated
-    async def keys(self, prefix: str = "") -> list[str]:
-        keys = await self._engine.connection.command("HKEYS", BLOBS)
-        return sorted(text for key in keys if (text := key.decode(errors="replace")).startswith(prefix))
+    async def keys(self, prefix: str = "", after: str = "", limit: int = ALL) -> list[str]:
+        command = self._engine.connection.command
+        keys = await command("ZRANGEBYLEX", BLOB_NAMES, *lexical_range(prefix, after), "LIMIT", 0, limit)
+        return [key.decode(errors="replace") for key in keys]
 
 
 def _loose(head: BlobManifest | StoredManifest) -> str:

@@ -109,6 +109,12 @@ class RedisDocuments(Part):
         return {name.decode(errors="replace"): int(float(revision)) for name, revision in pairs}
 
     @gated
+    async def revision(self, kind: str, name: str) -> int | None:
+        check_document(kind, name)
+        found = await self._engine.connection.command("ZSCORE", document_keys(kind)[1], name)
+        return None if found is None else int(float(found))
+
+    @gated
     async def delete(self, kind: str, name: str, *, revision: int) -> None:
         check_document(kind, name)
         answer = await self._engine.connection.run(_DELETE, document_keys(kind), name, revision)

@@ -14,12 +14,17 @@ name that is created again shares no key with the earlier model of that name::
     {ml:models}:last                             string: highest incarnation assigned
     {ml:models}:staged, {ml:models}:gone         hashes: incarnation -> name, not yet named or not yet removed
     {ml:models}:deletions                        stream: an entry for each deletion
+    {ml:models}:incarnations                     hash: incarnation -> name of each existing model
+    {ml:models}:names                            sorted set: names, in order
+    {ml:models}:used                             sorted set: names by the time of the last use
+    {ml:models}:followers                        sorted set: incarnation of the leader, ":" and name of each follower
 
     ml:{documents}:last                          string: highest revision assigned
     ml:{documents}:values:<kind>                 hash: name -> revision and value
     ml:{documents}:order:<kind>                  sorted set: names by revision
 
     ml:{blobs}:heads                             hash: key -> location of the pieces of the blob
+    ml:{blobs}:names                             sorted set: keys, in order
     ml:{blobs}:loose                             sorted set: tokens without a key and their numbers of pieces, by time
     ml:{blob.<token>}:<part>                     string: one piece of a blob; expires while it is being written
 
@@ -40,9 +45,14 @@ LAST_INCARNATION = "{ml:models}:last"
 GONE = "{ml:models}:gone"
 STAGED = "{ml:models}:staged"
 DELETIONS = "{ml:models}:deletions"
+INCARNATIONS = "{ml:models}:incarnations"
+NAMES = "{ml:models}:names"
+USED = "{ml:models}:used"
+FOLLOWERS = "{ml:models}:followers"
 
 LAST_REVISION = "ml:{documents}:last"
 BLOBS = "ml:{blobs}:heads"
+BLOB_NAMES = "ml:{blobs}:names"
 LOOSE = "ml:{blobs}:loose"
 
 LARGEST = 2**53 - 1
@@ -112,3 +122,9 @@ def log_key(record: ModelMeta) -> bytes:
 def position_of(id: str) -> str:
     """Return the position of a stream id."""
     return id.removesuffix("-0")
+
+
+def lexical_range(prefix: str, after: str = "") -> tuple[bytes, bytes]:
+    """Return the bounds, for ZRANGEBYLEX, of the texts that begin with a prefix and come after another text."""
+    start, last = prefix.encode(), after.encode()
+    return (b"(" + last if last >= start and last else b"[" + start), b"(" + start + b"\xff"

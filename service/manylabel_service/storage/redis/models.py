@@ -5,22 +5,39 @@ Creation: reserve an incarnation, fill its keys, claim the name. Deletion: give 
 in between are listed (`STAGED`, `GONE`), and any process may remove them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from manylabel_service.errors import ModelExists, ModelGone
 from manylabel_service.storage.checksums import first_link, seal, unseal
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.models import Models, Succession
-from manylabel_service.storage.protocol import Logs, ModelMeta, position_key
+from manylabel_service.storage.models import Models, Succession, Use, leader_of
+from manylabel_service.storage.protocol import ALL, Logs, ModelMeta, position_key
 from manylabel_service.storage.redis.engine import Engine
-from manylabel_service.storage.redis.keys import DELETIONS, GONE, LAST_INCARNATION, MODELS, STAGED, Keys, entry_id
+from manylabel_service.storage.redis.keys import (
+    DELETIONS,
+    FOLLOWERS,
+    GONE,
+    INCARNATIONS,
+    LAST_INCARNATION,
+    MODELS,
+    NAMES,
+    STAGED,
+    USED,
+    Keys,
+    entry_id,
+    lexical_range,
+)
 from manylabel_service.storage.redis.scripts import (
     ABANDONED,
     DISCARD,
+    EXISTING,
+    LIST_MODELS,
     NAME,
     PREPARE,
     PURGE_PREDICTIONS,
+    RECENT_MODELS,
     UNNAME,
+    USE,
 )
 from manylabel_service.storage.snapshots import Snapshots
 
@@ -53,6 +70,43 @@ class RedisModels(Models):
         records = [_record(name, value) for name, value in values.items()]
         return sorted(records, key=lambda record: record.incarnation)
 
+    @gated
+    async def count(self) -> int:
+        return int(await self._engine.connection.command("HLEN", MODELS))
+
+    @gated
+    async def existing(self, incarnations: Set[int]) -> dict[int, str]:
+        answer = await self._engine.connection.run(EXISTING, (MODELS, STAGED, INCARNATIONS), *incarnations)
+        pairs = zip(answer[1][::2], answer[1][1::2], strict=True)
+        return {int(incarnation): name.decode(errors="replace") for incarnation, name in pairs}
+
+    @gated
+    async def page(self, prefix: str, after: str, limit: int) -> list[ModelMeta]:
+        answer = await self._engine.connection.run(
+            LIST_MODELS, (MODELS, NAMES), *lexical_range(prefix, after), limit, 0
+        )
+        return [_record(name, value) for name, value in zip(answer[1], answer[2], strict=True)]
+
+    @gated
+    async def recent(self, before: tuple[int, str] | None, limit: int) -> list[Use]:
+        answer = await self._engine.connection.run(RECENT_MODELS, (MODELS, USED), *(before or (ALL, "")), limit)
+        uses = [(_record(name, value), int(float(ms))) for name, value, ms in zip(*answer[1:4], strict=True)]
+        return [Use(record, unix_ms, max(0, answer[4] - unix_ms)) for record, unix_ms in uses]
+
+    @gated
+    async def use(self, ages_ms: Mapping[str, int]) -> None:
+        await self._engine.connection.run(USE, (USED,), *(word for use in ages_ms.items() for word in use))
+
+    @gated
+    async def followers(self, leader: ModelMeta) -> list[ModelMeta]:
+        prefix = f"{leader.incarnation}:"
+        answer = await self._engine.connection.run(
+            LIST_MODELS, (MODELS, FOLLOWERS), *lexical_range(prefix), ALL, len(prefix)
+        )
+        found = [_record(name, value) for name, value in zip(answer[1], answer[2], strict=True) if value is not None]
+        followers = [record for record in found if leader_of(record.spec) == leader.incarnation]
+        return sorted(followers, key=lambda record: record.incarnation)
+
     async def _prepare(self, name: str, spec: bytes, at: str) -> ModelMeta:
         answer = await self._engine.connection.run(PREPARE, (LAST_INCARNATION, STAGED), name)
         record = ModelMeta(name, int(answer[1]), spec)
@@ -66,7 +120,9 @@ class RedisModels(Models):
         for record, successor in successions:
             sealed = seal(successor.spec, successor.name, successor.incarnation)
             words += [successor.name, "" if record is None else record.incarnation, successor.incarnation, sealed]
-        answer = await self._engine.connection.run(NAME, (MODELS, STAGED, GONE, DELETIONS), *words)
+            words += ["" if record is None else _follower(record), _follower(successor)]
+        keys = (MODELS, STAGED, GONE, DELETIONS, NAMES, USED, FOLLOWERS, INCARNATIONS)
+        answer = await self._engine.connection.run(NAME, keys, *words)
         if answer[0] != "ok":
             record, successor = successions[int(answer[1])]
             if answer[0] == "exists":
@@ -85,10 +141,9 @@ class RedisModels(Models):
         return bool(answer[0] == "ok")
 
     async def _unname(self, record: ModelMeta) -> None:
-        answer = await self._engine.connection.run(UNNAME, (MODELS, GONE, DELETIONS), record.name, record.incarnation)
-        if answer[0] == "gone" and record.damaged:  # not even its incarnation can be read
-            await self._engine.connection.command("HDEL", MODELS, record.name)
-            return
+        keys = (MODELS, GONE, DELETIONS, NAMES, USED, FOLLOWERS, INCARNATIONS)
+        words = record.name, record.incarnation, _follower(record), "1" if record.damaged else "0"
+        answer = await self._engine.connection.run(UNNAME, keys, *words)
         await self._unlink(record)
         if answer[0] == "gone":
             raise ModelGone(record.name, record.incarnation)
@@ -112,6 +167,12 @@ class RedisModels(Models):
         """Remove the log, with the key that every call with the record reads first."""
         keys = Keys.of(record)
         await self._engine.connection.command("UNLINK", keys.head, keys.log)
+
+
+def _follower(record: ModelMeta) -> str:
+    """Return the member of `FOLLOWERS` for a model; "" if it follows no other."""
+    leader = leader_of(record.spec)
+    return "" if leader is None else f"{leader}:{record.name}"
 
 
 def _record(raw: bytes, value: bytes) -> ModelMeta:

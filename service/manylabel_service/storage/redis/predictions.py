@@ -1,12 +1,14 @@
 """Stored predictions of a Redis store: expiring strings, and their number and sizes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+import time
+from collections.abc import Mapping, Sequence
 
 from manylabel_service.errors import PredictionsFull
 from manylabel_service.storage.checksums import seal, unsealed_prediction
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import UNBOUNDED_BYTES, ModelMeta
-from manylabel_service.storage.redis.engine import Part
+from manylabel_service.storage.redis.engine import Engine, Part
 from manylabel_service.storage.redis.keys import Keys
 from manylabel_service.storage.redis.scripts import DROP_PREDICTIONS, GET_PREDICTIONS, KEPT_IDS, PUT_PREDICTIONS, check
 
@@ -19,6 +21,11 @@ SWEPT_AT_ONCE = 500
 
 class RedisPredictions(Part):
     """Implements `Predictions` on the engine of a store."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._due: dict[ModelMeta, float] = {}
+        """Times at which predictions of the models for which this process has stored some expire."""
 
     @gated
     async def put(
@@ -43,6 +50,8 @@ class RedisPredictions(Part):
         if answer[0] == "full":
             limit = f"{most:,} predictions" if answer[1] == b"number" else f"{most_bytes:,} bytes of predictions"
             raise PredictionsFull(record.name, limit)
+        if predictions:
+            self._due[record] = min(self._due.get(record, math.inf), time.monotonic() + seconds)
         return int(answer[1])
 
     @gated
@@ -63,13 +72,18 @@ class RedisPredictions(Part):
         check(answer, record, "")
         return [id.decode() for id in answer[1]]
 
-    async def drop_expired(self, records: Iterable[ModelMeta]) -> None:
-        """Remove expired predictions in batches; raises StorageUnavailable."""
-        for record in records:
+    async def drop_expired(self) -> None:
+        """Remove expired predictions of the models for which this process has stored some, in batches; raises
+        StorageUnavailable."""
+        now = time.monotonic()
+        for record in [record for record, due in self._due.items() if due <= now]:
             keys = Keys.of(record)
             n_dropped = SWEPT_AT_ONCE
             while n_dropped == SWEPT_AT_ONCE:
                 answer = await self._engine.connection.run(
                     DROP_PREDICTIONS, (keys.head, keys.due, keys.sizes), SWEPT_AT_ONCE
                 )
-                n_dropped = answer[1]
+                n_dropped, milliseconds = answer[1:]
+            del self._due[record]
+            if milliseconds >= 0:
+                self._due[record] = now + milliseconds / 1_000

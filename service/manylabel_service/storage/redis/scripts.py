@@ -202,8 +202,17 @@ local function drop(limit)
 end
 """
 
-# KEYS head, due, sizes. ARGV limit. Removes expired predictions, up to the limit; returns their number.
-DROP_PREDICTIONS = Script(NOW, _DROP, "return {'ok', drop(ARGV[1])}")
+# KEYS head, due, sizes. ARGV limit. Removes expired predictions, up to the limit; returns their number, and the
+# milliseconds until the next one expires, or -1.
+DROP_PREDICTIONS = Script(
+    NOW,
+    _DROP,
+    """
+local dropped = drop(ARGV[1])
+local due = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
+return {'ok', dropped, due and math.max(0, tonumber(due) - now) or -1}
+""",
+)
 
 # KEYS head, due, sizes, predictions... ARGV milliseconds, maximum, maximum bytes, ids..., payloads... Expired
 # predictions are removed in pieces, because a single step would block every client. Redis frees `due` and `sizes` in
@@ -299,24 +308,33 @@ return {'ok', text}
 """,
 )
 
-# KEYS models, staged, gone, bell. ARGV for each model: name, incarnation or '' for a new name, that of the successor,
-# its spec.
+# KEYS models, staged, gone, bell, names, used, followers, incarnations. ARGV for each model: name, incarnation or ''
+# for a new name, that of the successor, its spec, members of `followers` for the model and for the successor or ''.
 NAME = Script(
+    NOW,
     """
 local done = true
-for i = 1, #ARGV, 4 do
+for i = 1, #ARGV, 6 do
   done = done and redis.call('HGET', KEYS[1], ARGV[i]) == ARGV[i + 2] .. ' ' .. ARGV[i + 3]
 end
 if done then return {'ok'} end
-for i = 1, #ARGV, 4 do
-  local value, number = redis.call('HGET', KEYS[1], ARGV[i]), tostring((i - 1) / 4)
+for i = 1, #ARGV, 6 do
+  local value, number = redis.call('HGET', KEYS[1], ARGV[i]), tostring((i - 1) / 6)
   if value and ARGV[i + 1] == '' then return {'exists', number} end
   if ARGV[i + 1] ~= '' and (not value or string.match(value, '^%d+') ~= ARGV[i + 1]) then return {'gone', number} end
   if ARGV[i + 1] ~= ARGV[i + 2] and redis.call('HEXISTS', KEYS[2], ARGV[i + 2]) == 0 then return {'late', number} end
 end
-for i = 1, #ARGV, 4 do
+for i = 1, #ARGV, 6 do
   redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 2] .. ' ' .. ARGV[i + 3])
   redis.call('HDEL', KEYS[2], ARGV[i + 2])
+  if ARGV[i + 1] == '' then
+    redis.call('ZADD', KEYS[5], 0, ARGV[i])
+    redis.call('ZADD', KEYS[6], now_ms(), ARGV[i])
+  end
+  redis.call('HDEL', KEYS[8], ARGV[i + 1])
+  redis.call('HSET', KEYS[8], ARGV[i + 2], ARGV[i])
+  if ARGV[i + 4] ~= '' then redis.call('ZREM', KEYS[7], ARGV[i + 4]) end
+  if ARGV[i + 5] ~= '' then redis.call('ZADD', KEYS[7], 0, ARGV[i + 5]) end
   if ARGV[i + 1] ~= '' and ARGV[i + 1] ~= ARGV[i + 2] then
     redis.call('HSET', KEYS[3], ARGV[i + 1], ARGV[i])
     redis.call('XADD', KEYS[4], 'MAXLEN', '~', 1000, '*', 'i', ARGV[i + 1])
@@ -335,12 +353,19 @@ return {'ok'}
 """,
 )
 
-# KEYS models, gone, bell. ARGV name, incarnation.
+# KEYS models, gone, bell, names, used, followers, incarnations. ARGV name, incarnation, member of `followers`, '1' if
+# the record is damaged, so that even its incarnation may be wrong.
 UNNAME = Script(
     """
 local value = redis.call('HGET', KEYS[1], ARGV[1])
-if not value or string.match(value, '^%d+') ~= ARGV[2] then return {'gone'} end
+local is_there = value and string.match(value, '^%d+') == ARGV[2]
+if not is_there and ARGV[4] ~= '1' then return {'gone'} end
 redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('ZREM', KEYS[4], ARGV[1])
+redis.call('ZREM', KEYS[5], ARGV[1])
+redis.call('ZREM', KEYS[6], ARGV[3])
+redis.call('HDEL', KEYS[7], ARGV[2])
+if not is_there then return {'ok'} end
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[1])
 redis.call('XADD', KEYS[3], 'MAXLEN', '~', 1000, '*', 'i', ARGV[2])
 return {'ok'}
@@ -360,6 +385,71 @@ for i = 1, #staged, 2 do
   end
 end
 return {'ok', redis.call('HGETALL', KEYS[1])}
+""",
+)
+
+# KEYS models, staged, incarnations. ARGV incarnations. Returns those of models and successors, with the names. A
+# damaged record may have a wrong incarnation; its model counts.
+EXISTING = Script(
+    """
+local there = {}
+for i, incarnation in ipairs(ARGV) do
+  local name = redis.call('HGET', KEYS[3], incarnation)
+  local value = name and redis.call('HGET', KEYS[1], name)
+  local number = value and (string.match(value, '^%d+') or '')
+  local exists = value and (number == incarnation or redis.call('HGET', KEYS[3], number) ~= name)
+  if not exists then name = redis.call('HGET', KEYS[2], incarnation) end
+  if name then
+    there[#there + 1] = incarnation
+    there[#there + 1] = name
+  end
+end
+return {'ok', there}
+""",
+)
+
+# KEYS models, names or followers. ARGV lexical range, limit, length of the text before each name. Returns names and
+# values.
+LIST_MODELS = Script(
+    """
+local names = redis.call('ZRANGEBYLEX', KEYS[2], ARGV[1], ARGV[2], 'LIMIT', 0, ARGV[3])
+local values = {}
+for i, name in ipairs(names) do
+  names[i] = string.sub(name, 1 + tonumber(ARGV[4]))
+  values[i] = redis.call('HGET', KEYS[1], names[i])
+end
+return {'ok', names, values}
+""",
+)
+
+# KEYS models, used. ARGV time and name before which the list begins, limit. Returns names, values and times, and the
+# time now.
+RECENT_MODELS = Script(
+    NOW,
+    """
+local names, values, times = {}, {}, {}
+local time, limit, offset = tonumber(ARGV[1]), tonumber(ARGV[3]), 0
+while true do
+  local some = redis.call('ZREVRANGEBYSCORE', KEYS[2], ARGV[1], '-inf', 'WITHSCORES', 'LIMIT', offset, limit)
+  for i = 1, #some, 2 do
+    if tonumber(some[i + 1]) < time or some[i] < ARGV[2] then
+      local n = #names + 1
+      names[n], values[n], times[n] = some[i], redis.call('HGET', KEYS[1], some[i]), some[i + 1]
+      if n == limit then return {'ok', names, values, times, now_ms()} end
+    end
+  end
+  if #some == 0 then return {'ok', names, values, times, now_ms()} end
+  offset = offset + limit
+end
+""",
+)
+
+# KEYS used. ARGV names and milliseconds in turn.
+USE = Script(
+    NOW,
+    """
+for i = 1, #ARGV, 2 do redis.call('ZADD', KEYS[1], 'XX', 'GT', now_ms() - tonumber(ARGV[i + 1]), ARGV[i]) end
+return {'ok'}
 """,
 )
 

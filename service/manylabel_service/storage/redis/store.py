@@ -144,12 +144,9 @@ class RedisStore:
         while self.gate.too_new is None:
             await attempt(self.models.purge_all())
             await attempt(self.blobs.drop_loose())
-            await attempt(self._drop_expired())
+            await attempt(self.predictions.drop_expired())
             await asyncio.sleep(UPKEEP_SECONDS)
             await attempt(self._check_again())
-
-    async def _drop_expired(self) -> None:
-        await self.predictions.drop_expired(await self.models.all())
 
     async def _check_again(self) -> None:
         """Inspect Redis again after an outage, because it may be another server or have other settings."""

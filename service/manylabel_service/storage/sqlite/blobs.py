@@ -8,14 +8,14 @@ import structlog
 from manylabel_service.errors import BlobDamaged, BlobGone, BlobNotFound, StorageUnavailable
 from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobManifest, StoredManifest, evenly
 from manylabel_service.storage.checksums import seal, unseal
-from manylabel_service.storage.document_pages import MAX_NAME_BYTES, check_key
+from manylabel_service.storage.document_pages import check_key
 from manylabel_service.storage.gate import gated
+from manylabel_service.storage.protocol import ALL
 from manylabel_service.storage.sqlite.engine import Part, in_writer
+from manylabel_service.storage.sqlite.tables import bounds
 
 PIECES_PER_SYNC = 8
 """Number of pieces between two syncs to disk, because a single sync at the end would delay snapshots."""
-
-_HIGHEST = "\U0010ffff"
 
 log = structlog.get_logger()
 
@@ -93,8 +93,8 @@ class SQLiteBlobs(Part):
         return old
 
     @in_writer
-    def keys(self, prefix: str = "") -> list[str]:
-        return self._keys(prefix)
+    def keys(self, prefix: str = "", after: str = "", limit: int = ALL) -> list[str]:
+        return self._keys(prefix, after, limit)
 
     async def _discard(self, key: str, token: str) -> None:
         """Remove a file, unless its row was written after all. If the file remains, the next opening removes it."""
@@ -130,8 +130,9 @@ class SQLiteBlobs(Part):
             return None
         return None if found is None else found.token
 
-    def _keys(self, prefix: str = "") -> list[str]:
-        # The last key with the prefix is at most the prefix and the highest characters up to the maximum length.
-        bounds = prefix, prefix + _HIGHEST * (MAX_NAME_BYTES // len(_HIGHEST.encode()))
-        rows = self._connection.execute("SELECT key FROM blobs WHERE key BETWEEN ? AND ? ORDER BY key", bounds)
+    def _keys(self, prefix: str = "", after: str = "", limit: int = ALL) -> list[str]:
+        rows = self._connection.execute(
+            "SELECT key FROM blobs WHERE key BETWEEN ? AND ? AND key > ? ORDER BY key LIMIT ?",
+            (*bounds(prefix), after, limit),
+        )
         return [str(key) for (key,) in rows]

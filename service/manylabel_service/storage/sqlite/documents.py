@@ -79,6 +79,11 @@ class SQLiteDocuments(Part):
         check_document(kind)
         return dict(self._connection.execute("SELECT name, revision FROM documents WHERE kind = ?", (kind,)).fetchall())
 
+    @in_writer
+    def revision(self, kind: str, name: str) -> int | None:
+        check_document(kind, name)
+        return self._revision(kind, name)
+
     @urgent_in_writer
     def delete(self, kind: str, name: str, *, revision: int) -> None:
         check_document(kind, name)
@@ -87,11 +92,14 @@ class SQLiteDocuments(Part):
 
     def _take(self, kind: str, name: str, revision: int | None) -> None:
         """Remove the row of a document, which must be at this revision; if `revision` is None, there must be no row."""
-        row = self._connection.execute(
-            "SELECT revision FROM documents WHERE kind = ? AND name = ?", (kind, name)
-        ).fetchone()
-        found = row and row[0]
+        found = self._revision(kind, name)
         if found != revision:
             raise RevisionConflict(kind, name, revision, found)
         if found is not None:
             self._connection.execute("DELETE FROM documents WHERE revision = ?", (found,))
+
+    def _revision(self, kind: str, name: str) -> int | None:
+        row = self._connection.execute(
+            "SELECT revision FROM documents WHERE kind = ? AND name = ?", (kind, name)
+        ).fetchone()
+        return row and int(row[0])

@@ -3,17 +3,18 @@
 A model without a name does not exist for callers: it is being prepared, or was deleted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 
+from manylabel_service.clock import now_ms
 from manylabel_service.errors import ModelExists
 from manylabel_service.storage.checksums import first_link
-from manylabel_service.storage.models import Models, Succession
+from manylabel_service.storage.models import Models, Succession, Use
 from manylabel_service.storage.protocol import ModelMeta, position_key
 from manylabel_service.storage.snapshots import Snapshots
 from manylabel_service.storage.sqlite.engine import Engine, Part, in_writer, urgent_in_writer
 from manylabel_service.storage.sqlite.logs import SQLiteLogs, number_of
 from manylabel_service.storage.sqlite.predictions import SQLitePredictions
-from manylabel_service.storage.sqlite.tables import LAST_NUMBER
+from manylabel_service.storage.sqlite.tables import COLUMNS, LAST_NUMBER, Model, bounds
 
 
 class SQLiteModels(Part, Models):
@@ -42,6 +43,45 @@ class SQLiteModels(Part, Models):
         return [model.record for model in self._tables.models("name IS NOT NULL ORDER BY incarnation")]
 
     @in_writer
+    def count(self) -> int:
+        ((count,),) = self._connection.execute("SELECT COUNT(*) FROM models WHERE name IS NOT NULL")
+        return int(count)
+
+    @in_writer
+    def existing(self, incarnations: Set[int]) -> dict[int, str]:
+        marks = ", ".join("?" * len(incarnations))
+        condition = f"incarnation IN ({marks}) AND name IS NOT NULL"
+        rows = self._connection.execute(f"SELECT incarnation, name FROM models WHERE {condition}", list(incarnations))
+        return {**dict.fromkeys(incarnations & self._tables.staged, ""), **dict(rows.fetchall())}
+
+    @in_writer
+    def page(self, prefix: str, after: str, limit: int) -> list[ModelMeta]:
+        condition = "name BETWEEN ? AND ? AND name > ? ORDER BY name LIMIT ?"
+        return [model.record for model in self._tables.models(condition, *bounds(prefix), after, limit)]
+
+    @in_writer
+    def recent(self, before: tuple[int, str] | None, limit: int) -> list[Use]:
+        rows = self._connection.execute(
+            f"SELECT {COLUMNS}, unix_ms FROM uses CROSS JOIN models ON uses.name = models.name"
+            " WHERE (unix_ms, uses.name) < (?, ?) ORDER BY unix_ms DESC, uses.name DESC LIMIT ?",
+            (*(before or (LAST_NUMBER, "")), limit),
+        )
+        now = now_ms()
+        return [Use(Model.of(*row).record, int(unix_ms), max(0, now - unix_ms)) for *row, unix_ms in rows]
+
+    @in_writer
+    def use(self, ages_ms: Mapping[str, int]) -> None:
+        uses = [(name, now_ms() - age_ms) for name, age_ms in ages_ms.items()]
+        with self._tables.transaction("log"):
+            self._connection.executemany("UPDATE uses SET unix_ms = ?2 WHERE name = ?1 AND unix_ms < ?2", uses)
+
+    @in_writer
+    def followers(self, leader: ModelMeta) -> list[ModelMeta]:
+        condition = "leader = ? AND name IS NOT NULL ORDER BY incarnation"
+        found = [model.record for model in self._tables.models(condition, leader.incarnation)]
+        return [record for record in found if not record.damaged]
+
+    @in_writer
     def _prepare(self, name: str, spec: bytes, at: str) -> ModelMeta:
         trimmed = number_of(at)
         with self._tables.transaction("log"):
@@ -62,8 +102,10 @@ class SQLiteModels(Part, Models):
                     self._hide(record)
                 elif self._find(successor.name) is not None:
                     raise ModelExists(successor.name)
-            for (_, successor), through in zip(successions, trimmed, strict=True):
+            for (record, successor), through in zip(successions, trimmed, strict=True):
                 self._tables.write_model(successor.incarnation, successor.name, successor.spec, through)
+                if record is None:
+                    self._connection.execute("INSERT OR REPLACE INTO uses VALUES (?, ?)", (successor.name, now_ms()))
         for record, successor in successions:
             self._tables.staged.discard(successor.incarnation)
             if record is not None and successor.incarnation != record.incarnation:
@@ -84,13 +126,16 @@ class SQLiteModels(Part, Models):
 
     def _delete(self, record: ModelMeta) -> None:
         with self._tables.transaction("fsync"):
-            self._hide(record)
+            if self._hide(record):
+                self._connection.execute("DELETE FROM uses WHERE name = ?", (record.name,))
         self._tables.logs.pop(record.incarnation, None)
 
-    def _hide(self, record: ModelMeta) -> None:
-        """Release the name and make every later call with the record fail (a tombstone)."""
+    def _hide(self, record: ModelMeta) -> bool:
+        """Make every later call with the record fail (a tombstone); return whether the model had its name."""
+        had_name = record.incarnation not in self._tables.staged
         self._tables.find(record)
         self._tables.write_model(record.incarnation, None, b"", LAST_NUMBER)
+        return had_name
 
     async def _purge(self, record: ModelMeta) -> None:
         await self._purge_rows(record.incarnation)

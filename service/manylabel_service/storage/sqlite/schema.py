@@ -21,8 +21,13 @@ _SCHEMA = (
         incarnation INTEGER PRIMARY KEY AUTOINCREMENT,
         name TEXT UNIQUE,
         spec BLOB NOT NULL,
-        trimmed INTEGER NOT NULL DEFAULT 0
+        trimmed INTEGER NOT NULL DEFAULT 0,
+        leader INTEGER
     )""",
+    "CREATE INDEX models_by_leader ON models (leader) WHERE leader IS NOT NULL",
+    # Times of last use, apart from the specs, which may be large. They have no checksum: only an order depends on them.
+    "CREATE TABLE uses (name TEXT PRIMARY KEY, unix_ms INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX uses_by_time ON uses (unix_ms, name)",
     # One integer (tables.py: incarnation and number in the log) as the key, so that an append writes
     # only the last page of its model's range: half the bytes of a two-column key in a measurement. A
     # row has the link before its entry (checksums.py). The last row of each log has no payload, and
@@ -89,7 +94,7 @@ def mend_indexes(connection: sqlite3.Connection, path: Path) -> None:
     StoreDamaged
         If a table is damaged.
     """
-    for table in ("models", "documents", "blobs"):
+    for table in ("models", "uses", "documents", "blobs"):
         if _problem(connection, "integrity_check", table) is None:
             continue
         if (problem := _problem(connection, "quick_check", table)) is not None:

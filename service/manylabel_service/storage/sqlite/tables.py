@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from manylabel_service.errors import LogSealed, ModelGone
 from manylabel_service.storage.checksums import damaged_entry, seal, unseal
+from manylabel_service.storage.document_pages import MAX_NAME_BYTES
+from manylabel_service.storage.models import leader_of
 from manylabel_service.storage.protocol import Durability, ModelMeta
 
 NUMBER_BITS = 42
@@ -22,6 +24,17 @@ There is room for 4 * 10^12 entries in each of two million incarnations. A log t
 milliseconds of Unix time."""
 
 LAST_NUMBER = (1 << NUMBER_BITS) - 1
+
+COLUMNS = "incarnation, models.name, spec, trimmed, leader"
+"""Columns of the table of models that `Model.of` takes."""
+
+
+_HIGHEST = "\U0010ffff"
+
+
+def bounds(prefix: str) -> tuple[str, str]:
+    """Return the first and the last text with a prefix, up to the maximum length of a name or key."""
+    return prefix, prefix + _HIGHEST * (MAX_NAME_BYTES // len(_HIGHEST.encode()))
 
 
 @dataclass(slots=True)
@@ -41,8 +54,8 @@ class Model(NamedTuple):
     trimmed: int
 
     @classmethod
-    def of(cls, incarnation: int, name: str | None, sealed: object, trimmed: int) -> Model:
-        spec = unseal(sealed, incarnation, name, trimmed)
+    def of(cls, incarnation: int, name: str | None, sealed: object, trimmed: int, leader: int | None) -> Model:
+        spec = unseal(sealed, incarnation, name, trimmed, leader)
         return cls(ModelMeta(str(name), incarnation, spec or b"", damaged=spec is None), trimmed)
 
 
@@ -97,7 +110,7 @@ class Tables:
 
     def models(self, condition: str, *values: object) -> list[Model]:
         """Return the models whose rows meet a condition."""
-        rows = self.connection.execute(f"SELECT incarnation, name, spec, trimmed FROM models WHERE {condition}", values)
+        rows = self.connection.execute(f"SELECT {COLUMNS} FROM models WHERE {condition}", values)
         return [Model.of(*row) for row in rows]
 
     def find(self, record: ModelMeta) -> Model:
@@ -115,9 +128,10 @@ class Tables:
 
     def write_model(self, incarnation: int, name: str | None, spec: bytes, trimmed: int) -> None:
         """Update the row of a model."""
+        leader = leader_of(spec)
         self.connection.execute(
-            "UPDATE models SET name = ?, spec = ?, trimmed = ? WHERE incarnation = ?",
-            (name, seal(spec, incarnation, name, trimmed), trimmed, incarnation),
+            "UPDATE models SET name = ?, spec = ?, trimmed = ?, leader = ? WHERE incarnation = ?",
+            (name, seal(spec, incarnation, name, trimmed, leader), trimmed, leader, incarnation),
         )
 
     def synchronize(self, durability: Durability) -> None:

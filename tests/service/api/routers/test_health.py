@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,38 +13,25 @@ from tests.support.waiting import DEADLINE_SECONDS
 from manylabel_service.app import create_app
 from manylabel_service.errors import StorageUnavailable, StoreLocked
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelMeta, SQLiteStore
-from manylabel_service.storage.sqlite.models import SQLiteModels
-
-
-class ModelsOnDemand(SQLiteModels):
-    """Models that call a function before they are listed."""
-
-    def __init__(self, store: SQLiteStore, before: Callable[[], Awaitable[None]]) -> None:
-        super().__init__(store.engine, store.logs, store.predictions, store.snapshots)
-        self._before = before
-
-    async def all(self) -> list[ModelMeta]:
-        await self._before()
-        return await super().all()
+from manylabel_service.storage import SQLiteStore
 
 
 class SlowStore(SQLiteStore):
-    """A store that lists its models when a test allows it."""
+    """A store that responds when a test allows it."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self.may_list = threading.Event()
-        self.models = ModelsOnDemand(self, self._let)
+        self.may_respond = threading.Event()
 
-    async def _let(self) -> None:
-        await asyncio.to_thread(self.may_list.wait)
+    async def format(self) -> int:
+        await asyncio.to_thread(self.may_respond.wait)
+        return await super().format()
 
     def __enter__(self) -> "SlowStore":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.may_list.set()  # a thread cannot be cancelled, only let go
+        self.may_respond.set()  # a thread cannot be cancelled, only let go
 
 
 def test_a_server_is_alive_before_it_is_ready(tmp_path: Path) -> None:
@@ -69,7 +55,7 @@ def test_a_server_is_alive_before_it_is_ready(tmp_path: Path) -> None:
         assert client.get("/openapi.json").status_code == 200
 
         assert not ready.is_set()
-        store.may_list.set()
+        store.may_respond.set()
         assert ready.wait(DEADLINE_SECONDS)
         assert client.get("/readyz").json() == {"ready": True, "failed": []}
         assert client.get("/metrics").status_code == 200
@@ -81,7 +67,7 @@ def test_a_server_can_be_stopped_before_it_is_ready(tmp_path: Path) -> None:
     app = create_app(Settings(data_dir=tmp_path), store, on_ready=ready.set)
     with TestClient(app, base_url="http://localhost") as client:
         assert client.get("/readyz").status_code == 503
-        threading.Timer(0.05, store.may_list.set).start()
+        threading.Timer(0.05, store.may_respond.set).start()
     assert not ready.is_set()
     app = create_app(Settings(data_dir=tmp_path), SQLiteStore(tmp_path), on_ready=ready.set)
     with TestClient(app, base_url="http://localhost") as client:
@@ -90,25 +76,24 @@ def test_a_server_can_be_stopped_before_it_is_ready(tmp_path: Path) -> None:
 
 
 class BrokenStore(SQLiteStore):
-    """A store that cannot be opened, or cannot list its models."""
+    """A store that cannot be opened, or cannot be read."""
 
-    def __init__(self, directory: Path, on_open: Exception | None, on_models: Exception | None) -> None:
+    def __init__(self, directory: Path, on_open: Exception | None, on_read: Exception | None) -> None:
         super().__init__(directory)
-        self.on_open, self.on_models = on_open, on_models
-        self.models = ModelsOnDemand(self, self._fail)
+        self.on_open, self.on_read = on_open, on_read
 
     async def open(self) -> None:
         if self.on_open is not None:
             raise self.on_open
         await super().open()
 
-    async def _fail(self) -> None:
-        assert self.on_models is not None
-        raise self.on_models
+    async def format(self) -> int:
+        assert self.on_read is not None
+        raise self.on_read
 
 
 @pytest.mark.parametrize(
-    ("on_open", "on_models"),
+    ("on_open", "on_read"),
     [
         (StoreLocked(Path("data"), 4711), None),
         (None, StorageUnavailable("disk on fire", heals=False)),
@@ -117,17 +102,17 @@ class BrokenStore(SQLiteStore):
     ids=["locked", "unreadable", "bug"],
 )
 def test_a_server_that_cannot_start_ends(
-    tmp_path: Path, on_open: Exception | None, on_models: Exception | None, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, on_open: Exception | None, on_read: Exception | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     failed = threading.Event()
-    store = BrokenStore(tmp_path, on_open, on_models)
+    store = BrokenStore(tmp_path, on_open, on_read)
     app = create_app(Settings(data_dir=tmp_path), store, on_ready=pytest.fail, on_failure=failed.set)
     with TestClient(app, base_url="http://localhost") as client:
         assert failed.wait(DEADLINE_SECONDS)
         assert client.get("/readyz").status_code == 503
     printed = capsys.readouterr().out
     assert "cannot_start" in printed
-    assert str(on_open or on_models) in printed
+    assert str(on_open or on_read) in printed
 
 
 def test_two_applications_are_independent(serve: Any) -> None:

@@ -36,6 +36,32 @@ def test_bad_requests_about_an_absent_model_add_no_series(client: TestClient) ->
     assert "absent" not in app.state.context.telemetry.models
 
 
+def test_only_the_first_models_have_series_of_their_own(serve: Callable[..., TestClient]) -> None:
+    with serve(metrics_models=2) as client:
+        for name in "abcd":
+            update(client, create(client, name))
+        update(client, "/v1/models/d")
+        series = scrape(client)
+        counted = {model: value(series, "manylabel_updates_total", model=model) for model in ("a", "b", "_others")}
+        assert counted == {"a": 1, "b": 1, "_others": 3}
+        assert models_in(series) == {"a", "b", "_others"}
+        assert value(series, "manylabel_model_labels", model="_others") is None
+        assert value(series, "manylabel_resident_models") == 4
+        assert sum(("model", "a") in labels for _, labels in series) <= 120
+        client.delete("/v1/models/a").raise_for_status()
+        scrape(client)
+        update(client, "/v1/models/c")
+        assert models_in(scrape(client)) == {"b", "c", "_others"}, "a deleted model makes room"
+
+
+def update(client: TestClient, address: str) -> None:
+    client.post(f"{address}/update", json={"x": {"f": 1}, "y": ["l"]}).raise_for_status()
+
+
+def models_in(series: Series) -> set[str]:
+    return {value for _, labels in series for name, value in labels if name == "model"}
+
+
 def value(series: Series, name: str, **labels: str) -> float | None:
     return series.get((name, frozenset(labels.items())))
 

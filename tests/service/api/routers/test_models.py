@@ -179,3 +179,107 @@ def test_a_wrong_method_gets_the_allowed_ones(client: TestClient, method: str, p
 def test_an_unknown_kind_of_event_is_refused(client: TestClient, model: str) -> None:
     refused(client.get(f"{model}/events?kind=drift&kind=nonsense"), 422, "invalid_request", "kind")
     assert client.head(f"{model}/events?kind=drift&kind=label").status_code == 200
+
+
+def pages(client: TestClient, **query: Any) -> list[list[str]]:
+    """Names of listed models, page by page."""
+    found, after = list[list[str]](), {}
+    while True:
+        page = client.get("/v1/models", params={**query, **after}).json()
+        found.append([model["name"] for model in page["models"]])
+        if "next" not in page:
+            return found
+        after = {"after": page["next"]}
+
+
+def test_models_are_listed_in_pages(client: TestClient) -> None:
+    before = {model["name"] for model in client.get("/v1/models").json()["models"]}
+    names = ["page-b", "page-a", "page-10", "pagex", "page-1"]
+    for name in names:
+        create(client, name)
+    assert pages(client, prefix="page-") == [["page-1", "page-10", "page-a", "page-b"]]
+    assert pages(client, prefix="page", limit=2) == [["page-1", "page-10"], ["page-a", "page-b"], ["pagex"]]
+    assert pages(client, prefix="page-", limit=4) == [["page-1", "page-10", "page-a", "page-b"]]
+    assert {name for page in pages(client, limit=1) for name in page} == before | set(names)
+    assert client.get("/v1/models", params={"prefix": "page-", "after": "page-a"}).json()["models"][0]["loaded"]
+    client.delete("/v1/models/page-a")
+    assert pages(client, prefix="page-a") == [[]]
+
+
+def test_the_latest_used_models_are_listed_first(client: TestClient) -> None:
+    for name in ("used-a", "used-b", "used-c"):
+        create(client, name)
+    listed = [name for page in pages(client, sort="used", prefix="used-", limit=2) for name in page]
+    assert listed == ["used-c", "used-b", "used-a"]
+    assert [name for page in pages(client, sort="used", limit=1) for name in page][:3] == listed
+
+
+@for_each(
+    ("query", "field"),
+    [
+        ({"sort": "used", "after": "page-a"}, "after"),
+        ({"sort": "used", "after": "12.A"}, "after"),
+        ({"sort": "size"}, "sort"),
+        ({"limit": "0"}, "limit"),
+        ({"limit": "1001"}, "limit"),
+        ({"first": "1"}, "first"),
+    ],
+)
+def test_wrong_parameters_of_the_list_are_refused(client: TestClient, query: dict[str, str], field: str) -> None:
+    refused(client.get("/v1/models", params=query), 422, "invalid_request", field)
+
+
+def test_a_model_like_another_has_its_settings_and_has_learnt_nothing(client: TestClient) -> None:
+    groups = [{"name": "mood", "choose": "at_most_one", "labels": ["good", "bad"]}]
+    base = create(
+        client,
+        "template",
+        algorithm="salt",
+        params={"eta": 0.25, "calibrate": True},
+        window=50,
+        limits={"labels": {"most": 9, "policy": "ignore"}},
+        groups=groups,
+        parents={"good": "any", "bad": "any"},
+        promise={"precision": 0.9},
+    )
+    labels = {"labels": {"good": {"title": "A good one"}, "other": {"description": "Anything else"}}}
+    client.patch(f"{base}/labels", json=labels).raise_for_status()
+    client.post(f"{base}/labels/retire", json={"label": "other"}).raise_for_status()
+    for _ in range(3):
+        client.post(f"{base}/update", json={"x": {"a": 1}, "y": ["good", "seen"]}).raise_for_status()
+    before = client.get(base).json()
+    answer = client.post("/v1/models", json={"name": "alike", "like": "template"})
+    assert (answer.status_code, answer.headers["location"]) == (201, "/v1/models/alike")
+    status = answer.json()
+    same = ("algorithm", "params", "limits", "scaling", "text", "groups", "parents", "promise", "labels")
+    assert {field: status[field] for field in same} == {field: before[field] for field in same}
+    assert (status["updates"], status["features"], status["position"]) == (0, 0, "1")
+    listed = {each["label"]: each.get("title") for each in client.get("/v1/models/alike/labels").json()["labels"]}
+    assert listed["good"] == "A good one"
+    alike = "/v1/models/alike"
+    scores = client.post(f"{alike}/predict", json={"x": {"a": 1}}).json()["scores"]
+    assert set(scores) == {"good", "bad", "any", "seen"}
+    client.post(f"{alike}/update", json={"x": {"b": 1}, "y": ["bad"]}).raise_for_status()
+    assert client.get(alike).json()["updates"] == 1
+    assert client.get(base).json() == before, "the template is another model"
+    client.delete(base).raise_for_status()
+    assert client.get(alike).json()["updates"] == 1
+
+
+@for_each(
+    ("body", "status", "code", "places"),
+    [
+        ({"like": "nobody"}, 404, "model_not_found", []),
+        ({"like": "there", "algorithm": "falt"}, 422, "invalid_request", ["/algorithm"]),
+        ({"like": "there", "fork": {"model": "there"}}, 422, "invalid_request", ["/like"]),
+        ({"like": 3}, 422, "invalid_request", ["/like"]),
+        ({"like": "there", "name": "there"}, 409, "model_exists", []),
+    ],
+)
+def test_a_bad_template_is_refused(
+    client: TestClient, body: dict[str, Any], status: int, code: str, places: list[str]
+) -> None:
+    if client.get("/v1/models/there").status_code == 404:
+        create(client, "there")
+    refused(client.post("/v1/models", json={"name": "bad", **body}), status, code, *places)
+    assert client.get("/v1/models/bad").status_code == 404

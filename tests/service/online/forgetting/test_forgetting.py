@@ -26,8 +26,9 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models import successions
 from manylabel_service.models.forgetting import Forgetter
+from manylabel_service.models.garbage import collect_garbage
 from manylabel_service.online.history import archiver as archivers
-from manylabel_service.online.history.catalogue import CatalogueStore, collect_garbage
+from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.history.segment import decode as decode_segment
@@ -332,17 +333,17 @@ async def test_garbage_collection_spares_a_successor_that_takes_its_name_meanwhi
     monkeypatch.setattr(Rewriter, "finish", finish)
     receipt = await Forgetter(registry.successions).begin(replica, REFS, None)
     await reached.wait()
-    read = store.models.all
+    read = store.blobs.keys
 
-    async def slow() -> Any:
-        """A server that is suspended after its first look at the models."""
-        monkeypatch.setattr(store.models, "all", read)
-        found = await read()
+    async def slow(*args: Any, **options: Any) -> Any:
+        """A server that is suspended after it has listed the blobs."""
+        monkeypatch.setattr(store.blobs, "keys", read)
+        found = await read(*args, **options)
         complete.set()
         assert (await ended(registry, receipt.id)).status == "done"
         return found
 
-    monkeypatch.setattr(store.models, "all", slow)
+    monkeypatch.setattr(store.blobs, "keys", slow)
     await collect_garbage(store)
     replica = await registry.get("m")
     assert await store.blobs.keys(f"history/{replica.record.incarnation}/")

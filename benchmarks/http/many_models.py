@@ -1,0 +1,171 @@
+"""Many small models in one server, such as one for each customer of a help desk.
+
+For each store and number of models: creation, the start until the server is ready, memory, pages of the list, the first
+and later predictions of models, bytes a model in the store, and the work of an idle server. Models are built by
+requests: each learns 100 texts of 10 words with 5 labels, in one update. The server has one core; Redis and the client
+have the others.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import random
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from benchmarks.http import servers
+from benchmarks.output import verdict
+
+N_EXAMPLES, N_WORDS, N_LABELS, VOCABULARY = 100, 10, 5, 300
+SAMPLE = 200
+"""Number of models that are asked, twice each, and number of requests of each other measurement."""
+SETTLE_SECONDS = 30.0
+"""Seconds after the start in which the server loads the functions that few models need."""
+STOP_SECONDS = 3_600.0
+"""Timeout in seconds of a server that stores a snapshot of each changed model."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--models", type=int, nargs="+", default=[100, 1_000], help="by default %(default)s")
+    parser.add_argument("--stores", choices=["sqlite", "redis"], nargs="+", default=["sqlite", "redis"])
+    parser.add_argument("--idle-seconds", type=float, default=60.0, help="of the idle server; by default %(default)s")
+    parser.add_argument("--port", type=int, default=18700, help="first of two ports to use")
+
+
+def run(args: argparse.Namespace) -> None:
+    os.sched_setaffinity(0, servers.OTHERS)
+    for kind in args.stores:
+        for n_models in args.models:
+            print(f"\n{kind}, {n_models:,} models")
+            with ExitStack() as stack:
+                flags = stack.enter_context(servers.store(kind, args.port + 1))
+                stored_bytes = _redis_bytes(args.port + 1) if kind == "redis" else _disk_bytes(flags[1])
+                with servers.manylabel(args.port, flags, stop_seconds=STOP_SECONDS) as server:
+                    _build(args.port, n_models)
+                    _line("memory of the server with all models, MB", server.resident_bytes() / 1e6)
+                n_bytes = _redis_bytes(args.port + 1) if kind == "redis" else _disk_bytes(flags[1])
+                _line("bytes a model in the store", (n_bytes - stored_bytes) / n_models)
+                _measure(args, kind, flags, n_models)
+
+
+def _build(port: int, n_models: int) -> None:
+    """Create and train the models, and print what the last of them took."""
+    with _client(port) as client:
+        created, learnt = [], []
+        for number in range(n_models):
+            created.append(_timed(client, "POST", "/v1/models", {"name": _name(number), "algorithm": "falt"}))
+            learnt.append(_timed(client, "POST", f"/v1/models/{_name(number)}/update", {"examples": _examples(number)}))
+        _spread("creation, the first models, ms", created[:SAMPLE])
+        _spread("creation, the last models, ms", created[-SAMPLE:], at_most=10.0)
+        _spread("update of 100 examples, the last models, ms", learnt[-SAMPLE:])
+
+
+def _measure(args: argparse.Namespace, kind: str, flags: Sequence[str], n_models: int) -> None:
+    started = time.perf_counter()
+    with servers.manylabel(args.port, [*flags, "--preload", "false"], stop_seconds=STOP_SECONDS) as server:
+        _line("start to ready, s", time.perf_counter() - started, at_most=5.0)
+        _line("memory when ready, MB", server.resident_bytes() / 1e6)
+        time.sleep(SETTLE_SECONDS)
+        calls = _redis_calls(args.port + 1) if kind == "redis" else 0
+        busy = server.cpu_seconds()
+        time.sleep(args.idle_seconds)
+        _line("idle, % of a core", 100 * (server.cpu_seconds() - busy) / args.idle_seconds, at_most=2.0)
+        if kind == "redis":
+            calls_per_minute = 60 * (_redis_calls(args.port + 1) - calls) / args.idle_seconds
+            _line("idle, calls to Redis a minute", calls_per_minute)
+        with _client(args.port) as client:
+            _predict(client, n_models)
+            _line(f"memory with {min(SAMPLE, n_models)} models, MB", server.resident_bytes() / 1e6)
+            busy = server.cpu_seconds()
+            time.sleep(args.idle_seconds)
+            _line("idle with these in memory, % of a core", 100 * (server.cpu_seconds() - busy) / args.idle_seconds)
+            for name, query in (
+                ("first page of 100, ms", "limit=100"),
+                ("page of 100 in the middle, ms", f"limit=100&after={_name(n_models // 2)}"),
+                ("page of the 100 latest used, ms", "limit=100&sort=used"),
+                ("page of a prefix, ms", f"limit=100&prefix={_name(n_models // 2)[:-1]}"),
+            ):
+                _spread(name, [_timed(client, "GET", f"/v1/models?{query}") for _ in range(20)])
+            made = [_timed(client, "POST", "/v1/models", {"name": f"x{i}", "algorithm": "falt"}) for i in range(SAMPLE)]
+            _spread("creation of one more, ms", made, at_most=10.0)
+            _spread("its deletion, ms", [_timed(client, "DELETE", f"/v1/models/x{i}") for i in range(SAMPLE)])
+            _spread("scrape of /metrics, ms", [_timed(client, "GET", "/metrics") for _ in range(10)])
+
+
+def _predict(client: http.client.HTTPConnection, n_models: int) -> None:
+    asked = random.Random(1).sample(range(n_models), min(SAMPLE, n_models))
+    for name, at_most in (("first prediction, ms", 50.0), ("later prediction, ms", None)):
+        bodies = [(number, {"x": _examples(number)[0]["x"]}) for number in asked]
+        _spread(name, [_timed(client, "POST", f"/v1/models/{_name(n)}/predict", body) for n, body in bodies], at_most)
+
+
+def _name(number: int) -> str:
+    return f"customer-{number // 10:05}-{number % 10}"
+
+
+def _examples(number: int) -> list[dict[str, object]]:
+    rng = random.Random(number)
+    words = [f"w{rng.randrange(100_000)}" for _ in range(VOCABULARY)]
+    return [
+        {"x": {"text": " ".join(rng.choices(words, k=N_WORDS))}, "y": [f"label {rng.randrange(N_LABELS)}"]}
+        for _ in range(N_EXAMPLES)
+    ]
+
+
+@contextmanager
+def _client(port: int) -> Iterator[http.client.HTTPConnection]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _timed(client: http.client.HTTPConnection, method: str, path: str, body: object = None) -> float:
+    """Send a request, and return the milliseconds until its response was read."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {} if body is None else {"Content-Type": "application/json"}
+    started = time.perf_counter()
+    client.request(method, path, data, headers)
+    response = client.getresponse()
+    text = response.read()
+    milliseconds = 1_000 * (time.perf_counter() - started)
+    if response.status >= 300:
+        raise RuntimeError(f"{method} {path}: {response.status} {text[:500]!r}")
+    return milliseconds
+
+
+def _disk_bytes(directory: str) -> int:
+    return sum(path.stat().st_size for path in Path(directory).rglob("*") if path.is_file() and path.name != "reserve")
+
+
+def _redis_bytes(port: int) -> int:
+    return _redis_info(port, "memory", "used_memory:")
+
+
+def _redis_calls(port: int) -> int:
+    return _redis_info(port, "stats", "total_commands_processed:")
+
+
+def _redis_info(port: int, section: str, field: str) -> int:
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        connection.sendall(f"INFO {section}\r\n".encode())
+        text = b""
+        while not text.endswith(b"\r\n") or len(text) < 100:
+            text += connection.recv(1 << 16)
+    return int(next(line for line in text.decode().splitlines() if line.startswith(field)).removeprefix(field))
+
+
+def _line(name: str, value: float, at_most: float | None = None) -> None:
+    print(f"{name:46} {value:12,.1f}  {verdict(value, at_most=at_most)}", flush=True)
+
+
+def _spread(name: str, values: Sequence[float], at_most: float | None = None) -> None:
+    """Print the median and the 99th percentile, which has the target."""
+    ordered = sorted(values)
+    median, late = ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
+    print(f"{name:46} {median:12,.1f}  p99 {late:,.1f}  {verdict(late, at_most=at_most)}", flush=True)

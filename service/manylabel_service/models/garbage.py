@@ -1,0 +1,97 @@
+"""Collection of garbage: blobs that no document names, and the remains of deleted models and their lineages.
+
+A process that died leaves garbage: a blob that no document names yet, or a part of a model whose deletion was not
+completed. Each step examines the next keys of blobs and the next lineages, so its work does not grow with the number of
+models.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import groupby
+from typing import Any
+
+from manylabel_service.online.history.catalogue import KIND as HISTORY
+from manylabel_service.online.history.catalogue import CatalogueStore
+from manylabel_service.online.history.lineage import Lineage, LineageStore
+from manylabel_service.storage import UNREADABLE, ModelMeta, Store
+from manylabel_service.storage.blob_collection import BlobCollection
+from manylabel_service.storage.snapshots import KIND as SNAPSHOTS
+from manylabel_service.trained.version_store import KIND as VERSIONS
+from manylabel_service.trained.version_store import VersionStore
+
+KEYS_AT_ONCE = 1_000
+"""Number of keys of blobs examined in a step."""
+LINEAGES_AT_ONCE = 100
+"""Number of lineages examined in a step."""
+
+
+class GarbageCollector:
+    """Collector of the garbage of a store, one step after another."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._after = self._after_lineage = ""
+
+    async def step(self) -> bool:
+        """Examine the next keys and lineages; return whether the end of both was reached. Raises StorageUnavailable.
+
+        Nothing is deleted that an unreadable document may name.
+        """
+        keys = await self._store.blobs.keys(after=self._after, limit=KEYS_AT_ONCE)
+        self._after = keys[-1] if len(keys) == KEYS_AT_ONCE else ""
+        await self._examine(keys)
+        await self._examine_lineages()
+        return not (self._after or self._after_lineage)
+
+    async def _examine(self, keys: Iterable[str]) -> None:
+        owned = [(owner, list(some)) for owner, some in groupby(keys, _owner) if owner is not None]
+        # Read after the keys: a model exists before its blobs.
+        there = await self._store.models.existing({incarnation for (_, incarnation), _ in owned}) if owned else {}
+        for (kind, incarnation), some in owned:
+            files = self._files(kind, incarnation)
+            with suppress(*UNREADABLE):  # the model that uses the document reports it
+                # Snapshots without a table may be of a later release, which names its blobs differently.
+                has_table = kind != SNAPSHOTS or await files.documents.get(files.name) is not None
+                if incarnation not in there and has_table:
+                    if not await files.is_newer():
+                        await files.delete_all()
+                elif kind != VERSIONS:  # a trained model removes its own
+                    await files.collect_garbage(some)
+
+    def _files(self, kind: str, incarnation: int) -> BlobCollection[Any]:
+        record = ModelMeta("", incarnation, b"")
+        if kind == SNAPSHOTS:
+            return self._store.snapshots.files(record)
+        return CatalogueStore(record, self._store) if kind == HISTORY else VersionStore(record, self._store).files
+
+    async def _examine_lineages(self) -> None:
+        """Delete lineages of deleted models, unless the name of a model is unreadable."""
+        lineages, models = LineageStore(self._store), self._store.models
+        names = sorted(name for name in await lineages.names() if name > self._after_lineage)[:LINEAGES_AT_ONCE]
+        self._after_lineage = names[-1] if len(names) == LINEAGES_AT_ONCE else ""
+        found = dict[str, Lineage]()
+        for name in names:
+            if await models.find(name) is None:
+                with suppress(*UNREADABLE):
+                    if (lineage := await lineages.get(name)) is not None and lineage.running is None:
+                        found[name] = lineage
+        # Read last: the lineage of a model created later has changed.
+        records = await models.all() if found else []
+        if any(record.damaged for record in records):
+            return
+        for name in found.keys() - {record.name for record in records}:
+            await lineages.delete(name, found[name].revision)
+
+
+async def collect_garbage(store: Store) -> None:
+    """Collect all garbage of a store."""
+    collector = GarbageCollector(store)
+    while not await collector.step():
+        pass
+
+
+def _owner(key: str) -> tuple[str, int] | None:
+    """Return the kind of a blob and the incarnation of its model; None for other blobs and names of later releases."""
+    kind, _, rest = key.partition("/")
+    name = rest.partition("/")[0]
+    return (kind, int(name)) if kind in (SNAPSHOTS, HISTORY, VERSIONS) and name.isdecimal() else None

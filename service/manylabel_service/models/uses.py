@@ -1,0 +1,87 @@
+"""Times of the last use of models, which decide what a server restores after a start, and order lists."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from hashlib import blake2b
+
+import structlog
+
+from manylabel_service.environment import time
+from manylabel_service.errors import StorageError
+from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.storage import Store
+from manylabel_service.storage.models import Use
+
+RECORD_SECONDS = 10.0
+"""Interval in seconds at which the times of models used since are recorded; a killed process loses as much."""
+
+PAGE_MODELS = 100
+"""Number of models read at a time."""
+
+log = structlog.get_logger()
+
+
+class Uses:
+    """Recorder and reader of the last uses of models.
+
+    Parameters
+    ----------
+    store : store of the models.
+    resident : returns the models in memory.
+    """
+
+    def __init__(self, store: Store, resident: Callable[[], Iterable[HostedModel]]) -> None:
+        self._store = store
+        self._resident = resident
+        self._recorded_at = time.monotonic()
+        self._evicted: dict[str, float] = {}
+        """Times of the last use of models that have left the memory since the last record."""
+
+    async def run(self) -> None:
+        """Record uses periodically until cancelled."""
+        while True:
+            await asyncio.sleep(RECORD_SECONDS)
+            try:
+                await self.record()
+            except StorageError:
+                pass  # they are recorded later
+            except Exception:
+                log.exception("uses_not_recorded")
+
+    async def record(self) -> None:
+        """Record the models used since the last call; raises StorageError."""
+        at = time.monotonic()
+        uses = dict(self._evicted)
+        for model in self._resident():
+            self._add(uses, model)
+        if uses:
+            await self._store.models.use({name: round(1_000 * (at - used_at)) for name, used_at in uses.items()})
+        self._recorded_at = at
+        self._evicted = {name: used_at for name, used_at in self._evicted.items() if used_at > at}
+
+    def note_evicted(self, model: HostedModel) -> None:
+        """Note that a model leaves the memory."""
+        self._add(self._evicted, model)
+
+    def _add(self, uses: dict[str, float], model: HostedModel) -> None:
+        if model.users:  # such as a long stream
+            uses[model.name] = time.monotonic()
+        elif model.used_at > self._recorded_at:
+            uses[model.name] = model.used_at
+
+    async def recent(self, seconds: float = 0.0) -> AsyncIterator[Use]:
+        """Yield the models used within a number of seconds (0: all), latest use first; raises StorageError."""
+        before = None
+        while page := await self._store.models.recent(before, PAGE_MODELS):
+            for use in page:
+                if seconds and use.age_ms > 1_000 * seconds:
+                    return
+                yield use
+            if len(page) < PAGE_MODELS:
+                return
+            before = page[-1].unix_ms, page[-1].record.name
+
+
+def assigned_to(name: str, members: Iterable[str]) -> str:
+    """Return the member that a model is assigned to, by rendezvous hashing: few models move when members change."""
+    return max(members, key=lambda member: blake2b(f"{member} {name}".encode(), digest_size=8).digest())

@@ -1,0 +1,101 @@
+"""Work that does not grow with the number of models."""
+
+from typing import Any
+
+import pytest
+from tests.service.webhooks.test_sources import Reader, labelled
+
+from manylabel_service import ulid
+from manylabel_service.errors import StorageUnavailable
+from manylabel_service.models import garbage
+from manylabel_service.models.garbage import GarbageCollector
+from manylabel_service.storage import pieces_of
+
+
+async def test_nothing_reads_all_models(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = await any_fleet.start()
+    store = any_fleet.store(registry)
+
+    async def never(*args: Any) -> Any:
+        raise AssertionError("all models are read")
+
+    monkeypatch.setattr(store.models, "all", never)
+    for name in ("a", "b"):
+        await (await registry.create(any_fleet.spec(name))).update([labelled("p")])
+    reader = Reader(any_fleet, registry)
+    for _ in range(2):
+        await reader.poll()
+        await reader.look()
+        await GarbageCollector(store).step()
+        await registry.membership._beat()
+        await registry.successions.look()
+        await registry.uses.record()
+        assert [status["name"] for status in (await registry.list())[0]] == ["a", "b"]
+        assert await registry.listing.existing({"a", "nobody"}) == {"a"}
+    await registry.delete("a")
+    await any_fleet.stop(registry)
+    registry = await any_fleet.begin()
+    monkeypatch.setattr(any_fleet.store(registry).models, "all", never)
+    await registry._preload()
+    assert [replica.name for replica in registry.resident()] == ["b"]
+
+
+async def test_garbage_is_collected_step_by_step(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(garbage, "KEYS_AT_ONCE", 2)
+    registry = await any_fleet.start()
+    store = any_fleet.store(registry)
+    replica = await registry.create(any_fleet.spec())
+    await replica.update([any_fleet.example(0)])
+    await replica.take_snapshot()
+    stay = [*await store.blobs.keys(), "a/1", "versions/newer/1"]
+    incarnation = replica.record.incarnation
+    young, old = ulid.new(), ulid.make(1, bytes(10))
+    stay.append(f"snapshots/{incarnation}/9/{young}")
+    orphans = [f"history/{incarnation}/{old}", f"snapshots/{incarnation}/9/{old}"]
+    of_the_dead = [f"{kind}/{incarnation + 7}/{young}" for kind in ("history", "versions")]
+    of_the_dead.append(f"snapshots/{incarnation + 7}/{old}")
+    for key in (*stay[-3:], *orphans, *of_the_dead):
+        await store.blobs.put(key, pieces_of(b"x"))
+    listed, keys = list[int](), store.blobs.keys
+
+    async def noted(*args: Any, **options: Any) -> list[str]:
+        found: list[str] = await keys(*args, **options)
+        listed.append(len(found))
+        return found
+
+    monkeypatch.setattr(store.blobs, "keys", noted)
+    collector = GarbageCollector(store)
+    n_steps = 1
+    while not await collector.step():
+        n_steps += 1
+    assert n_steps > 3
+    assert max(listed) <= 2
+    assert await keys() == sorted(stay)
+
+
+async def test_an_interrupted_deletion_says_what_is_gone_and_can_be_repeated(
+    any_fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = await any_fleet.start()
+    store = any_fleet.store(registry)
+    for name in ("a-1", "a-2", "a-3", "b"):
+        await registry.create(any_fleet.spec(name))
+    delete, left = store.models.delete, ["a-1"]
+
+    async def fails(record: Any) -> None:
+        if record.name not in left:
+            raise StorageUnavailable("pulled out", heals=True)
+        await delete(record)
+
+    monkeypatch.setattr(store.models, "delete", fails)
+    deleted = list[str]()
+    with pytest.raises(StorageUnavailable):
+        await registry.delete_all(await registry.listing.records("a-"), deleted)
+    assert deleted == ["a-1"]
+    records = await registry.listing.records("a-")
+    await delete(records[0])  # by another server, after this one has listed the models
+    monkeypatch.setattr(store.models, "delete", delete)
+    deleted.clear()
+    await registry.delete_all(records, deleted)
+    assert deleted == ["a-3"]
+    assert [status["name"] for status in (await registry.list())[0]] == ["b"]
