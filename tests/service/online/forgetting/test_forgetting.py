@@ -273,6 +273,23 @@ async def test_a_forgotten_stored_prediction_is_deleted_with_its_labels(any_flee
     assert [one.x.names for one in left] == [("b",), ("c",)]
 
 
+async def test_an_example_from_before_the_only_state_leaves_the_log(any_fleet: Any) -> None:
+    """The log still has it, but no state before it is stored."""
+    registry = await any_fleet.start(history_bytes=0, snapshot_retention_count=1)
+    replica = await registry.create(any_fleet.spec())
+    for example in (named(a=1), named(REF, b=1)):
+        await replica.update([example])
+        state = await replica.take_snapshot()
+    await replica.update([named(c=1)])
+    assert refs_of(await entries_of(replica)) == [REF, None]
+    receipt = await forgotten(registry)
+    assert (receipt.examples, receipt.since) == (0, state.position)
+    assert refs_of(await entries_of(replica)) == [None]
+    await replica.update([named(REF, d=1)])
+    assert (await forgotten(registry)).examples == 1
+    assert features_of(await registry.get("m")) == "abc"
+
+
 async def test_a_model_forgets_one_request_at_a_time(lone_fleet: Any) -> None:
     registry = await lone_fleet.start()
     replica = await registry.create(lone_fleet.spec())
