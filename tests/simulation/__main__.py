@@ -17,6 +17,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="first seed")
     parser.add_argument("--count", type=int, default=1, help="number of lifetimes")
+    parser.add_argument("--theme", help="run only the lifetimes of a theme, such as forget")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="processor seconds after which none begins")
     parser.add_argument("--lines", type=int, default=SHOWN, help="lines of the trace to print; 0: all")
     parser.add_argument("--keep-going", action="store_true", help="go on after a violation")
@@ -43,6 +44,9 @@ def main() -> int:
         traces = []
         for _ in range(2 if options.twice else 1):
             lifetime = Lifetime(seed, coverage)
+            if options.theme not in (None, lifetime.theme):
+                lifetime.world.loop.dispose()
+                continue
             try:
                 lifetime.run()
             except Exception as violation:
@@ -61,7 +65,7 @@ def main() -> int:
             total["processes that ended"] += len(lifetime.world.loop.crashed)
             total.update(lifetime.done)
             total.update(lifetime.world.faults.counts)
-        if traces[0] != traces[-1]:
+        if traces and traces[0] != traces[-1]:
             failed += 1
             print(f"seed {seed}: two runs differ")
         if failed and not options.keep_going:

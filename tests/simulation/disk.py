@@ -41,7 +41,6 @@ class Log:
 
     trimmed: Key
     last: Key
-    time_ms: int = 0
     entries: list[Entry] = field(default_factory=list)
     keys: list[Key] = field(default_factory=list)
     sealed: bool = False
@@ -57,7 +56,7 @@ class Log:
         for entry in entries:
             self.entries.append(entry)
             self.keys.append(position_key(entry.position))
-            self.last, self.time_ms = self.keys[-1], entry.time_ms
+            self.last = self.keys[-1]
 
     def after(self, record: ModelMeta, position: str) -> list[Entry]:
         """Return the entries after a position. Raises LogTrimmed, LogLost or ValueError."""
@@ -238,10 +237,8 @@ class Disk:
         known = log.after(record, after)
         if log.sealed:
             raise LogSealed(name=record.name)
-        now_ms = max(self.now_ms(), log.time_ms, log.last[0])
+        now_ms = max(self.now_ms(), log.last[0] + 1)  # as in Redis, so that no lost position is assigned again
         first = self._rng.randrange(FIRST_NUMBERS)
-        if log.last[0] == now_ms:  # like Redis, which goes on counting within a millisecond
-            first = log.last[-1] + 1 if len(log.last) > 1 else first
         new = [Entry(f"{now_ms}-{n}", payload, now_ms) for n, payload in enumerate(payloads, first)]
         log.add(new)
         self._wake()

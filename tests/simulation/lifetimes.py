@@ -48,7 +48,7 @@ class Lifetime:
         self.rng = random.Random(self.world.rng.random())
         self.theme = self.rng.choice(THEMES)
         self._clients = Clients(self.world, self.rng)
-        self._nemesis = Nemesis(self.world, self._clients.known, self.rng, tears=self.theme in ("plain", "failover"))
+        self._nemesis = Nemesis(self.world, self._clients.known, self.rng, tears=self.theme in ("plain", "jobs"))
         self._properties = Properties(self.world, self._clients.known)
 
     @property

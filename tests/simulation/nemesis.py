@@ -107,10 +107,12 @@ class Nemesis:
             return
         id = max(recent, key=lambda id: position_key(recent[id].position))
         key = f"{BLOBS}{record.incarnation}/{recent[id].position}/{id}"
+        blob = disk.blobs.get(key)
+        if blob is None:  # a failover has lost it
+            return
         if self.rng.random() < 0.3:
             del disk.blobs[key]
         else:
-            blob = disk.blobs[key]
             last = blob.pieces[-1]
             disk.blobs[key] = StoredBlob(blob.manifest, [*blob.pieces[:-1], last[: self.rng.randrange(len(last))]])
         self._torn.add(id)
