@@ -94,8 +94,11 @@ class Lifetime:
             world.start(slot)
         watching = asyncio.ensure_future(self._properties.watch(rng))
         work = [clients.learner("m") for _ in range(rng.choice([1, 2, 3]))]
-        work += [clients.keys()] if rng.random() < 0.5 else []
-        work += [clients.short_lived("d")] if rng.random() < 0.5 else []
+        if self.theme in ("plain", "failover"):
+            work += [clients.keys(), clients.keys(), clients.short_lived("d")]
+        else:
+            work += [clients.keys()] if rng.random() < 0.5 else []
+            work += [clients.short_lived("d")] if rng.random() < 0.5 else []
         if self.theme == "forget":
             work += [clients.forgetter("m") for _ in range(rng.choice([1, 3]))]
         elif self.theme == "promote":
