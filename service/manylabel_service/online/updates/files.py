@@ -121,7 +121,7 @@ class ModelFiles:
         return model
 
     async def first_state(self) -> str:
-        """Return the earliest position whose state can be computed, or the beginning of the history if there is none.
+        """Return the earliest position whose state can be computed; the beginning of the history if no state can.
 
         The log may begin earlier, because its newest entries stay after a snapshot.
         """
