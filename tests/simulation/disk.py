@@ -1,6 +1,7 @@
 """Data of a simulated store: they outlive the servers that share them."""
 
 import random
+from asyncio import Future, get_running_loop
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,7 +41,6 @@ class Log:
 
     trimmed: Key
     last: Key
-    time_ms: int = 0
     entries: list[Entry] = field(default_factory=list)
     keys: list[Key] = field(default_factory=list)
     sealed: bool = False
@@ -56,7 +56,7 @@ class Log:
         for entry in entries:
             self.entries.append(entry)
             self.keys.append(position_key(entry.position))
-            self.last, self.time_ms = self.keys[-1], entry.time_ms
+            self.last = self.keys[-1]
 
     def after(self, record: ModelMeta, position: str) -> list[Entry]:
         """Return the entries after a position. Raises LogTrimmed, LogLost or ValueError."""
@@ -77,6 +77,13 @@ class StoredBlob:
     pieces: list[bytes]
 
 
+def contains(data: bytes, text: bytes) -> bool:
+    """Return whether a blob has a text, also in a compressed segment of a log."""
+    if data.startswith(segment.MAGIC):
+        data = b"".join(entry.payload for entry in segment.decode(data)[1])
+    return text in data
+
+
 class Disk:
     """Models, logs, stored predictions, documents and blobs.
 
@@ -86,6 +93,11 @@ class Disk:
     ----------
     now_ms : clock of the store, in Unix milliseconds.
     rng : source of the numbers in positions.
+
+    Attributes
+    ----------
+    dropped : logs that were deleted or replaced.
+    replaced : incarnation that each successor replaced.
     """
 
     def __init__(self, now_ms: Callable[[], int], rng: random.Random) -> None:
@@ -101,8 +113,11 @@ class Disk:
         self.blobs: dict[str, StoredBlob] = {}
         self.unfinished: list[StoredBlob] = []
         """Blobs that are being written."""
+        self.dropped: dict[int, Log] = {}
+        self.replaced: dict[int, int] = {}
         self._incarnations = 0
         self._revisions = 0
+        self._waiting: list[Future[None]] = []
 
     def copy(self) -> "Disk":
         """Return what a replica of the disk has that lags from now on."""
@@ -111,9 +126,11 @@ class Disk:
         return other
 
     def go_back(self, earlier: "Disk") -> None:
-        """Take over the data of an earlier copy, as after a failover that loses the last changes."""
-        for name in ("format", "_incarnations", "_revisions"):
-            setattr(self, name, getattr(earlier, name))
+        """Take over the data of an earlier copy, as after a failover that loses the last changes.
+
+        Incarnations and revisions are never used again: Redis derives them from the time.
+        """
+        self.format = earlier.format
         self.models, self.staged = dict(earlier.models), set(earlier.staged)
         self.uses = dict(earlier.uses)
         self.logs = {
@@ -122,18 +139,39 @@ class Disk:
         }
         self.predictions = {number: dict(stored) for number, stored in earlier.predictions.items()}
         self.documents, self.blobs = dict(earlier.documents), dict(earlier.blobs)
+        self._incarnations = max(self._incarnations, earlier._incarnations)
+        self._revisions = max(self._revisions, earlier._revisions)
+        for blob in self.unfinished:  # the pieces that were written are lost
+            blob.pieces.clear()
+        self._wake()
+
+    # Changes
+
+    def when_changed(self) -> Future[None]:
+        """Return a future that is done after the next change of any log."""
+        changed: Future[None] = get_running_loop().create_future()
+        self._waiting.append(changed)
+        return changed
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for changed in waiting:
+            if not changed.done():
+                changed.set_result(None)
+
+    def whole(self, incarnation: int) -> list[Entry]:
+        """Return all entries that a log, and those that it replaced, ever had."""
+        log = self.logs.get(incarnation) or self.dropped[incarnation]
+        before = self.replaced.get(incarnation)
+        earlier = [] if before is None else self.whole(before)
+        return [entry for entry in earlier if position_key(entry.position) <= log.begin] + log.untrimmed
 
     def places_of(self, text: bytes) -> list[str]:
         """Return where a text stands, also in compressed segments of a history."""
         found = [f"log {n}" for n, log in self.logs.items() if any(text in entry.payload for entry in log.entries)]
         found += [f"prediction {id}" for each in self.predictions.values() for id in each if text in each[id][0]]
         found += [f"document {key}" for key, (_, value) in self.documents.items() if text in value]
-        for key, blob in self.blobs.items():
-            data = b"".join(blob.pieces)
-            if data.startswith(segment.MAGIC):
-                data = b"".join(entry.payload for entry in segment.decode(data)[1])
-            if text in data:
-                found.append(f"blob {key}")
+        found += [f"blob {key}" for key, blob in self.blobs.items() if contains(b"".join(blob.pieces), text)]
         return found
 
     # Models
@@ -163,6 +201,7 @@ class Disk:
             if record is None:
                 self.uses[successor.name] = self.now_ms()
             if record is not None and record.incarnation != successor.incarnation:
+                self.replaced[successor.incarnation] = record.incarnation
                 self._drop(record.incarnation)
 
     def unname(self, record: ModelMeta) -> None:
@@ -182,8 +221,10 @@ class Disk:
         return True
 
     def _drop(self, incarnation: int) -> None:
-        self.logs.pop(incarnation, None)
+        if incarnation in self.logs:
+            self.dropped[incarnation] = self.logs.pop(incarnation)
         self.predictions.pop(incarnation, None)
+        self._wake()
 
     # Logs
 
@@ -200,12 +241,11 @@ class Disk:
         known = log.after(record, after)
         if log.sealed:
             raise LogSealed(name=record.name)
-        now_ms = max(self.now_ms(), log.time_ms, log.last[0])
+        now_ms = max(self.now_ms(), log.last[0] + 1)  # as in Redis, so that no lost position is assigned again
         first = self._rng.randrange(FIRST_NUMBERS)
-        if log.last[0] == now_ms:  # like Redis, which goes on counting within a millisecond
-            first = log.last[-1] + 1 if len(log.last) > 1 else first
         new = [Entry(f"{now_ms}-{n}", payload, now_ms) for n, payload in enumerate(payloads, first)]
         log.add(new)
+        self._wake()
         return [*known, *new]
 
     def trim(self, record: ModelMeta, through: str) -> None:
@@ -216,6 +256,10 @@ class Disk:
             at = bisect_right(log.keys, through_key)
             log.trimmed = log.keys[at - 1] if at else log.trimmed
             del log.entries[:at], log.keys[:at]
+
+    def seal(self, record: ModelMeta, sealed: bool) -> None:
+        """Seal or unseal a log."""
+        self.log(record).sealed = sealed
 
     def adopt(self, successor: ModelMeta, entries: Sequence[Entry]) -> None:
         """Add entries of another log with their positions and times."""

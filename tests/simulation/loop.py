@@ -60,8 +60,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.resumed: dict[str, float] = {}
         self._paused: dict[str, float] = {}
         self._crashes: dict[str, tuple[int, Callable[[], None]]] = {}
-        self._tasks: list[asyncio.Task[Any]] = []
-        """All tasks, so that the coroutines of crashed processes are not closed, which would run their code."""
+        self._tasks: list[tuple[str, asyncio.Task[Any]]] = []
+        """All tasks with their processes, so that coroutines of crashed processes are not closed, and so not run."""
         self.set_task_factory(self._task)
 
     # -- of an event loop -----------------------------------------------------------------------------
@@ -109,9 +109,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         while not runnable:
             self._advance()
             runnable = self._runnable()
-        name = runnable[0] if len(runnable) == 1 else self.rng.choice(runnable)
+        name = runnable[0] if len(runnable) == 1 else runnable[int(self.rng.random() * len(runnable))]
         handle = self._ready_of[name].popleft()
-        if handle.cancelled():
+        if handle._cancelled:  # type: ignore[attr-defined]
             return
         self.steps += 1
         self._now += STEP_SECONDS
@@ -127,7 +127,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             else:
                 self.crash(name)
                 then()
-        self._release()
+        if self._paused or (self._timers and self._timers[0][0] <= self._now):
+            self._release()
 
     def _add(self, handle: asyncio.Handle) -> None:
         name = handle._context.get(PROCESS, "")  # type: ignore[attr-defined]
@@ -138,7 +139,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             queue.append(handle)
 
     def _runnable(self) -> list[str]:
-        return [name for name, queue in self._ready_of.items() if queue and name not in self._paused]
+        if self._paused:
+            return [name for name, queue in self._ready_of.items() if queue and name not in self._paused]
+        return [name for name, queue in self._ready_of.items() if queue]
 
     def _release(self) -> None:
         """Make timers ready that are due, and continue processes whose pause is over."""
@@ -162,9 +165,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, context: Any = None) -> asyncio.Task[Any]:
         task = asyncio.Task(coroutine, loop=loop, context=context)
-        self._tasks.append(task)
+        self._tasks.append((PROCESS.get() if context is None else context.get(PROCESS, ""), task))
         if len(self._tasks) % 1_000 == 0:
-            self._tasks = [task for task in self._tasks if not task.done()]
+            self._tasks = [each for each in self._tasks if not each[1].done()]
         return task
 
     # -- of a simulation ------------------------------------------------------------------------------
@@ -186,6 +189,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._ready_of.pop(name, None)
         self._paused.pop(name, None)
 
+    def coroutines_of(self, name: str) -> list[Any]:
+        """Return the suspended coroutines of the tasks of a process."""
+        return [task.get_coro() for of, task in self._tasks if of == name and not task.done()]
+
     def pause(self, name: str, seconds: float) -> None:
         """Let a process stand still for some time, as if it were suspended."""
         self._paused[name] = self.resumed[name] = self._now + seconds
@@ -197,7 +204,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def dispose(self) -> None:
         """Forget all that is still to run."""
-        for task in self._tasks:
+        for _, task in self._tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
         self._timers.clear()
         self._crashes.clear()

@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence, Set
-from functools import partial
 from typing import TypeVar
 
 from tests.simulation.disk import Disk, StoredBlob
@@ -20,8 +19,8 @@ from manylabel_service.storage.snapshots import Snapshots
 
 T = TypeVar("T")
 
-POLL_SECONDS = 0.05
-"""Interval in which `changed` looks at the logs."""
+CHECK_SECONDS = 5.0
+"""Interval in which `changed` also reports logs that have become shorter, as that of a Redis store does."""
 
 
 class Network:
@@ -116,6 +115,8 @@ class _Models(Models):
 
 
 class _Logs(_Part):
+    _checked_at = 0.0
+
     @gated
     async def check(self, record: ModelMeta) -> None:
         await self._network.call(lambda: self._disk.log(record))
@@ -137,17 +138,24 @@ class _Logs(_Part):
         return await self.gate.until_closed(self._changed(positions, seconds))
 
     async def _changed(self, positions: Mapping[ModelMeta, str], seconds: float) -> list[ModelMeta]:
-        until = asyncio.get_running_loop().time() + seconds
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
         while True:
-            found = await self._network.call(lambda: [each for each in positions.items() if self._has_more(*each)])
-            left = until - asyncio.get_running_loop().time()
+            changed, checks = self._disk.when_changed(), loop.time() - self._checked_at > CHECK_SECONDS
+            found = await self._network.call(
+                lambda checks=checks: [
+                    record for record, at in positions.items() if self._has_changed(record, at, checks)
+                ]
+            )
+            self._checked_at = loop.time() if checks else self._checked_at
+            left = until - loop.time()
             if found or left <= 0:
-                return [record for record, _ in found]
-            await asyncio.sleep(min(POLL_SECONDS, left))
+                return found
+            await asyncio.wait([changed], timeout=left)
 
-    def _has_more(self, record: ModelMeta, position: str) -> bool:
-        log = self._disk.logs.get(record.incarnation)
-        return log is None or log.last > position_key(position)
+    def _has_changed(self, record: ModelMeta, position: str, checks: bool) -> bool:
+        log, key = self._disk.logs.get(record.incarnation), position_key(position)
+        return log is None or log.last > key or (checks and log.last < key)
 
     @gated
     async def entries_after(self, positions: Mapping[ModelMeta, str], most: int) -> dict[ModelMeta, int]:
@@ -171,7 +179,7 @@ class _Logs(_Part):
 
     @gated
     async def seal(self, record: ModelMeta, sealed: bool) -> None:
-        await self._network.call(lambda: setattr(self._disk.log(record), "sealed", sealed))
+        await self._network.call(lambda: self._disk.seal(record, sealed))
 
 
 class _Predictions(_Part):
@@ -250,7 +258,7 @@ class _Blobs(_Part):
         async for piece in evenly(pieces, PIECE_BYTES):
             await blob.manifest.count(piece)
             with self.gate:
-                await self._network.call(partial(blob.pieces.append, piece))
+                await self._network.call(lambda piece=piece: blob.pieces.append(piece))
 
     def read(self, key: str) -> AsyncGenerator[bytes, None]:
         check_key(key)

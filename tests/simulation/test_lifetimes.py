@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import pytest
 from tests.simulation.loop import PROCESS, SimulatedLoop, Stuck
 from tests.support.lanes import allowed
 
-LIFETIMES = 25
+LIFETIMES = 35
 """Half a minute of one core; `make test-long` runs many more."""
 
 
@@ -29,7 +30,11 @@ def simulate() -> Callable[..., str]:
 
 
 def test_no_lifetime_breaks_a_promise(simulate: Callable[..., str]) -> None:
-    assert f"'lifetimes': {LIFETIMES}," in simulate("--count", LIFETIMES)
+    """The report of crashes has calls of the store and awaits of the product."""
+    printed = simulate("--count", LIFETIMES, "--coverage")
+    assert f"'lifetimes': {LIFETIMES}," in printed
+    assert re.search(r"Logs\.append: .*crash before the (effect|reply) [1-9]", printed)
+    assert re.search(r"online/updates/applier\.py: [1-9]\d* of \d+; never at lines \d", printed)
 
 
 def test_a_seed_repeats(simulate: Callable[..., str]) -> None:

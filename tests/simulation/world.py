@@ -12,19 +12,28 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import structlog
+from tests.simulation.coverage import Coverage
 from tests.simulation.disk import Disk
 from tests.simulation.loop import PROCESS, Ended, SimulatedLoop, Stuck
 from tests.simulation.network import Faults, FaultyNetwork
+from tests.simulation.place import MemoryPlace
 from tests.simulation.store import SimulatedStore
-from tests.support.limits import settings_of
+from tests.simulation.training import Trainings, supervision
 
 from manylabel_service import environment
 from manylabel_service.access.key import KeyStore
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.app import open_registry
+from manylabel_service.archive.service import ArchiveService
+from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.errors import ServiceError
+from manylabel_service.jobs.context import JobContext
+from manylabel_service.jobs.job_service import JobService
+from manylabel_service.jobs.job_store import JobStore
+from manylabel_service.jobs.local_runner import LocalRunner
 from manylabel_service.models.forgetting import Forgetter
 from manylabel_service.models.membership import EXPIRY_SECONDS
+from manylabel_service.models.promoting import Promoter
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_when_available
@@ -59,12 +68,16 @@ class Server:
     store: SimulatedStore
     registry: Registry
     forgetter: Forgetter
+    promoter: Promoter
     keyring: Keyring
+    jobs: JobContext
+    job_service: JobService | None
+    archive: ArchiveService | None
     starting: asyncio.Task[None] | None = None
-    pending: set[asyncio.Future[Any]] = field(default_factory=set)
+    pending: dict[asyncio.Future[Any], None] = field(default_factory=dict)
     alive: bool = True
     disturbed_at: float = 0.0
-    """Time at which its connection to the store was last cut."""
+    """Time at which it was started, or its connection to the store was last cut."""
 
     async def start(self) -> None:
         """Start like `manylabel_service.lifespan.lifespan`."""
@@ -72,6 +85,10 @@ class Server:
         async def components() -> None:
             await self.keyring.start(check=False)
             await self.registry.start()
+            if self.job_service is not None:
+                await self.job_service.start()
+            if self.archive is not None:
+                self.archive.start()
 
         await open_when_available(self.store, components, BACKOFF_SECONDS)
 
@@ -80,17 +97,13 @@ class Server:
         if self.starting is not None:
             self.starting.cancel()
             await asyncio.gather(self.starting, return_exceptions=True)
+        if self.job_service is not None:
+            await self.job_service.stop()
         await self.registry.stop()
+        if self.archive is not None:
+            await self.archive.stop()
         await self.keyring.stop()
         await self.store.close()
-
-
-def assemble(process: str, disk: Disk, network: FaultyNetwork, settings: Settings) -> Server:
-    """Return a server that has not been started."""
-    store = SimulatedStore(disk, network)
-    registry = open_registry(store, settings)
-    keyring = Keyring(KeyStore(store.documents, settings.limits.max_keys), None)
-    return Server(process, network, store, registry, Forgetter(registry.successions), keyring)
 
 
 class World:
@@ -104,9 +117,16 @@ class World:
     ----------
     rng : source of what clients do, and of the faults.
     trace : what happened: virtual time, process, and a text.
+    archived : objects of the archive; None: the servers do not archive.
+    trainings : training processes; None: the servers run no jobs.
+    disturbed_at : time at which the last fault of a server ends.
+    coverage : counts of the faults and crashes; None: they are not counted.
+    settings : of all servers; set before the first starts.
     """
 
-    def __init__(self, seed: int) -> None:
+    settings: Settings
+
+    def __init__(self, seed: int, coverage: Coverage | None = None) -> None:
         self.seed, self.rng = seed, random.Random(seed)
         self.loop = SimulatedLoop(random.Random(self.rng.random()))
         self.random = random.Random(self.rng.random())
@@ -116,7 +136,10 @@ class World:
         self.faults = Faults()
         self.trace: list[tuple[float, str, str]] = []
         self.slots: list[Server | None] = []
-        self.settings = settings_of()
+        self.archived: dict[str, bytes] | None = None
+        self.trainings: Trainings | None = None
+        self.coverage = coverage
+        self.disturbed_at = 0.0
         self.violation: str | None = None
         self.cause = ""
         self._started = 0
@@ -178,29 +201,55 @@ class World:
         """Start a server at a place where none runs."""
         self._started += 1
         process = f"{'abcd'[slot]}{self._started}"
-        network = FaultyNetwork(self.loop, self.faults, self.note)
         token = PROCESS.set(process)
         try:  # futures and tasks of the parts belong to the process
-            server = self.slots[slot] = assemble(process, self.disk, network, self.settings)
+            server = self.slots[slot] = self._assemble(process)
         finally:
             PROCESS.reset(token)
         self.note("start", process)
         server.starting = self.loop.spawn(process, self._run(server))
 
+    def _assemble(self, process: str) -> Server:
+        """Return a server that has not been started."""
+        network, settings = self._network(), self.settings
+        store = SimulatedStore(self.disk, network)
+        registry = open_registry(store, settings)
+        keyring = Keyring(KeyStore(store.documents, settings.limits.max_keys), None)
+        context = JobContext(store, settings, DatasetStore(store, settings), JobStore(store), registry.poll)
+        jobs = archive = None
+        if self.trainings is not None:
+            jobs = JobService(context, LocalRunner(context, 2, supervision(self.trainings)))
+        if self.archived is not None:
+            archive = ArchiveService(store, registry, MemoryPlace(self.archived, self._network()), settings)
+        forgetter, promoter = Forgetter(registry.successions), Promoter(registry)
+        return Server(process, network, store, registry, forgetter, promoter, keyring, context, jobs, archive)
+
+    def _network(self) -> FaultyNetwork:
+        return FaultyNetwork(self.loop, self.faults, self.note, self.coverage)
+
     async def _run(self, server: Server) -> None:
         try:
             await server.start()
+            server.disturbed_at = max(server.disturbed_at, self.loop.time())
             self.note(f"started as {server.registry.membership.id}")
         except ServiceError as error:
             self.fail(f"server {server.process} cannot start: {error!r}", error)
 
+    def disturbed(self, until: float) -> None:
+        """Note that a server is disturbed until a time."""
+        self.disturbed_at = max(self.disturbed_at, until)
+
     def lose(self, server: Server) -> None:
         """Note that a server has crashed."""
         self.note("CRASH", server.process)
+        if self.coverage is not None:
+            server.network.crashed()
+            self.coverage.note_crash(self.loop.coroutines_of(server.process))
         self._gone(server)
 
     def _gone(self, server: Server) -> None:
         server.alive = False
+        self.disturbed(self.loop.time())
         self.slots[self.slots.index(server)] = None
         for reply in list(server.pending):
             if not reply.done():
@@ -230,7 +279,7 @@ class World:
             The server crashed, or the connection was lost.
         """
         reply: asyncio.Future[T] = self.loop.create_future()
-        server.pending.add(reply)
+        server.pending[reply] = None
 
         async def serve() -> None:
             try:
@@ -257,7 +306,7 @@ class World:
                 self.loop.spawn(server.process, _cancel(handler))
             raise Disconnected from None
         finally:
-            server.pending.discard(reply)
+            server.pending.pop(reply, None)
 
     # -- the lifetime ---------------------------------------------------------------------------------
 

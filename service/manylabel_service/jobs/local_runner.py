@@ -6,7 +6,7 @@ from typing import Protocol
 
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import JobDocument
-from manylabel_service.jobs.supervision.supervisor import supervise
+from manylabel_service.jobs.supervision.supervisor import Supervision, supervise
 
 Queued = Sequence[tuple[JobDocument, int]]
 
@@ -24,11 +24,12 @@ class Runner(Protocol):
 
 
 class LocalRunner:
-    """Runner of a bounded number of tasks in this process."""
+    """Runner of a bounded number of tasks in this process, with a class of supervision."""
 
-    def __init__(self, context: JobContext, slots: int) -> None:
+    def __init__(self, context: JobContext, slots: int, supervision: type[Supervision] = Supervision) -> None:
         self._context = context
         self._slots = slots
+        self._supervision = supervision
         self._under_way: dict[tuple[str, int], asyncio.Task[None]] = {}
 
     async def offer(self, queued: Queued) -> None:
@@ -37,7 +38,8 @@ class LocalRunner:
                 return
             key = (record.id, number)
             if key not in self._under_way:
-                task = asyncio.create_task(supervise(self._context, *key), name=f"job {record.id}, task {number}")
+                work = supervise(self._context, *key, self._supervision)
+                task = asyncio.create_task(work, name=f"job {record.id}, task {number}")
                 self._under_way[key] = task
                 task.add_done_callback(lambda _, key=key: self._under_way.pop(key))  # type: ignore[misc]
 

@@ -576,20 +576,26 @@ class Registry:
         record = await self._store.models.find(name)
         if record is None:
             raise ModelNotFound(name)
+        try:
+            return await self._loaded(record)
+        except ModelGone:  # it was deleted, or replaced by its successor
+            if await self._store.models.find(name) == record:
+                raise ModelNotFound(name) from None
+            return await self._load(name)
+
+    async def _loaded(self, record: ModelMeta) -> HostedModel:
+        """Load a model; raise ModelGone if it was deleted or replaced in the meantime."""
         if record.damaged:
             self._readable(record)
         async with self._loader.slots:
-            resident = self._replicas.get(name)
+            resident = self._replicas.get(record.name)
             if resident is not None and resident.record == record and not resident.crashed:
                 return resident
-            try:
-                if name not in self._last_uses:
-                    await self._store.models.use({name: 0})
-                await self._eviction.sweep(room_for=await self._size_bytes(record))
-                replica = await self._restored(record)
-            except ModelGone:
-                raise ModelNotFound(name) from None
-            replica.used_at = self._last_uses.pop(name, time.monotonic())
+            if record.name not in self._last_uses:
+                await self._store.models.use({record.name: 0})
+            await self._eviction.sweep(room_for=await self._size_bytes(record))
+            replica = await self._restored(record)
+            replica.used_at = self._last_uses.pop(record.name, time.monotonic())
             await self._eviction.sweep(spare=replica)
             return replica
 

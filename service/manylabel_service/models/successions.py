@@ -298,6 +298,7 @@ class Successions:
             return
         for successor in staged:
             await CatalogueStore(successor, self.store).delete_all()
+            await self.store.snapshots.forget(successor.incarnation)  # the store may have failed to do so
         with suppress(ModelGone):
             await self.store.logs.seal(ModelMeta(name, lineage.incarnation, b""), False)
         await self.finish(name, change, reason)

@@ -37,7 +37,7 @@ async def begin_follower(
     # A spec may declare hundreds of thousands of names.
     spec = await asyncio.to_thread(_spec_of_follower, spec, leader.model.online_spec)
     reader = leader.history()
-    begin = await reader.begin() if from_start else leader.position
+    begin = await leader.files.first_state() if from_start else leader.position
     end = until
     if isinstance(until, int):
         try:

@@ -14,7 +14,9 @@ from manylabel_service.errors import (
     StorageUnavailable,
 )
 from manylabel_service.models import eviction
+from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.storage import START
 
 
 async def models(fleet: Any, number: int, n_updates: int = 3) -> dict[str, bytes]:
@@ -66,6 +68,22 @@ class TestFirstUse:
             await other.create(fleet.spec())
             with pytest.raises(error, match=r"no model|was replaced meanwhile; retry in 1 s"):
                 await use(names)
+
+    async def test_a_model_that_is_replaced_while_it_is_loaded_is_found(
+        self, fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one, other = await fleet.start_several(2)
+        first = (await one.create(fleet.spec())).record
+        models, listed = fleet.store(one).models, SnapshotReader.list
+
+        async def list_replaced(reader: SnapshotReader) -> Any:
+            if await models.find("m") == first:
+                await models.replace([(first, await models.stage(first, START))])
+            return await listed(reader)
+
+        monkeypatch.setattr(SnapshotReader, "list", list_replaced)
+        found = await other.get("m")
+        assert found.record == await models.find("m") != first
 
     async def test_fifty_callers_share_one_load(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         states = await models(fleet, 1)

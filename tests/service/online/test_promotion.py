@@ -256,6 +256,21 @@ async def test_the_history_begins_where_the_promoted_follower_began(lone_fleet: 
     assert {name: led[name] for name in learnt(back.model)} == learnt(back.model)
 
 
+async def test_followers_begin_and_are_promoted_at_the_only_state(lone_fleet: Any) -> None:
+    """The log of the leader begins before its only snapshot."""
+    registry = await lone_fleet.start(**SMALL | {"snapshot_retention_count": 1}, history_bytes=0)
+    leader = await registry.create(lone_fleet.spec())
+    for n in range(3):
+        await leader.update([lone_fleet.example(n)])
+        only = await leader.take_snapshot()
+    await leader.update([lone_fleet.example(4)])
+    follower = await follow(registry, leader)
+    assert follower.follow is not None
+    assert follower.follow.begin == only.position
+    new, _ = await promoted(registry)
+    assert new.model.updates == 1
+
+
 async def test_the_history_begins_after_rollbacks_to_before_the_follower(fleet: Any) -> None:
     rng = random.Random(7)
     registry, leader = await started(fleet, window=20)

@@ -62,8 +62,8 @@ class ProcessOrphaned(Exception):
     """The training process ended because its supervisor did not renew its deadline."""
 
 
-async def supervise(context: JobContext, id: str, number: int) -> None:
-    """Run a task if it is still queued.
+async def supervise(context: JobContext, id: str, number: int, supervision: "type[Supervision] | None" = None) -> None:
+    """Run a task if it is still queued, perhaps with another class of supervision.
 
     Returns when the task is done, has failed, was revoked, or another worker runs it. If cancelled, it first releases
     the task with its last checkpoint.
@@ -81,7 +81,7 @@ async def supervise(context: JobContext, id: str, number: int) -> None:
         record = await context.job_store.change(id, take)
     except (JobNotFound, NotClaimable, StorageUnavailable, *UNREADABLE):
         return  # a lease that was acquired although the response was lost expires without heartbeats
-    await Supervision(context, record, TaskLease(context, id, number, token, taken_at)).run()
+    await (supervision or Supervision)(context, record, TaskLease(context, id, number, token, taken_at)).run()
 
 
 class Supervision:

@@ -86,7 +86,7 @@ class PromotionWriter(SuccessorWriter):
 
     async def _beginning(self, rollbacks: Collection[tuple[str, str]]) -> str:
         """Return the earliest position at which the new history can begin."""
-        least = position_key(await self._reader.begin())
+        least = position_key(await self._files.first_state())
         positions = {snapshot.position for snapshot in await self._store.snapshots.all(self._follower)}
         positions -= {SEED} if self._follow.has_seed else set()
         possible = [each for each in (self._follow.begin, *positions) if position_key(each) >= least]

@@ -89,6 +89,7 @@ class Rewriter(SuccessorWriter):
 
     async def find(self) -> Findings:
         """Find the examples to forget."""
+        await self._begin_at_state()
         await self._cut_beginning()
         reader = self._files.history()
         findings = Findings(begin=await reader.begin())
@@ -102,6 +103,14 @@ class Rewriter(SuccessorWriter):
                 await pace.rest()
         self.findings = findings
         return findings
+
+    async def _begin_at_state(self) -> None:
+        """Let the history begin at its first state: earlier entries cannot be replayed, but may have the examples."""
+        first = await self._files.first_state()
+        if first == await self._reader.begin():
+            return
+        await self._files.catalogue.change(lambda found: found.beginning_at(max(found.begin, first, key=position_key)))
+        await self._store.logs.trim(self._record, first)
 
     async def _cut_beginning(self) -> None:
         """Remove the entries before the beginning of the history, which its first segment may still contain."""

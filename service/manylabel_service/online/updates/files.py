@@ -112,13 +112,26 @@ class ModelFiles:
             return model
         first = START if self.follow is None else self.follow.begin
         if not position_key(begin) <= position_key(first) <= position_key(position):
-            raise BeforeHistory(self.record.name, f"position {position}", begin)
+            raise BeforeHistory(self.record.name, f"position {position}", await self.first_state())
         try:
             model = await self.beginning()
         except DamagedState as error:
             raise HistoryDamaged(self.record.name, first, position, str(error)) from error
         await self.advance(model, position)
         return model
+
+    async def first_state(self) -> str:
+        """Return the earliest position whose state can be computed; the beginning of the history if no state can.
+
+        The log may begin earlier, because its newest entries stay after a snapshot.
+        """
+        begin = await self.history().begin()
+        first = START if self.follow is None else self.follow.begin
+        if position_key(begin) <= position_key(first):
+            return first
+        key = position_key(begin)
+        stored = {snapshot.position for snapshot in await self.store.snapshots.all(self.record)}
+        return min((at for at in stored if position_key(at) >= key), key=position_key, default=begin)
 
     async def events(self, after: str, through: str) -> list[Event] | None:
         """Return the events after a position and up to another; None if the history no longer has all of these entries.

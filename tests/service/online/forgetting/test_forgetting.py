@@ -41,6 +41,7 @@ from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.successor.rewriter import Rewriter, Selection
 from manylabel_service.storage import START, Address, Entry, SQLiteStore, blob_bytes
 from manylabel_service.storage.redis import RedisStore
+from manylabel_service.storage.snapshots import Snapshots
 from manylabel_service.storage.sqlite import maintenance
 from manylabel_service.storage.sqlite.maintenance import WalCheckpointer
 
@@ -274,6 +275,23 @@ async def test_a_forgotten_stored_prediction_is_deleted_with_its_labels(any_flee
     assert [one.x.names for one in left] == [("b",), ("c",)]
 
 
+async def test_an_example_from_before_the_only_state_leaves_the_log(any_fleet: Any) -> None:
+    """The log still has it, but no state before it is stored."""
+    registry = await any_fleet.start(history_bytes=0, snapshot_retention_count=1)
+    replica = await registry.create(any_fleet.spec())
+    for example in (named(a=1), named(REF, b=1)):
+        await replica.update([example])
+        state = await replica.take_snapshot()
+    await replica.update([named(c=1)])
+    assert refs_of(await entries_of(replica)) == [REF, None]
+    receipt = await forgotten(registry)
+    assert (receipt.examples, receipt.since) == (0, state.position)
+    assert refs_of(await entries_of(replica)) == [None]
+    await replica.update([named(REF, d=1)])
+    assert (await forgotten(registry)).examples == 1
+    assert features_of(await registry.get("m")) == "abc"
+
+
 async def test_a_model_forgets_one_request_at_a_time(lone_fleet: Any) -> None:
     registry = await lone_fleet.start()
     replica = await registry.create(lone_fleet.spec())
@@ -313,6 +331,27 @@ async def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(any_fleet: Any
     if not switched:
         await forgotten(again)
         assert REF not in refs_of(await entries_of(await again.get("m")))
+
+
+@pytest.mark.usefixtures("some_named", "quick_expiry")
+async def test_an_undone_request_leaves_no_snapshots(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store fails to delete them at first."""
+    registry, replica = await started(lone_fleet, window=20)
+    await lived(replica, random.Random(1), 60)
+    async with killed_after(lone_fleet, registry, Rewriter, "finish"):
+        receipt = await Forgetter(registry.successions).begin(replica, REFS, None)
+    forget, failures = Snapshots.forget, iter([StorageUnavailable("for the test", heals=True)])
+
+    async def failing(snapshots: Snapshots, incarnation: int) -> None:
+        for error in failures:
+            raise error
+        await forget(snapshots, incarnation)
+
+    monkeypatch.setattr(Snapshots, "forget", failing)
+    again = await lone_fleet.start(**SMALL)
+    assert (await ended(again, receipt.id)).status == "failed"
+    keys = await lone_fleet.store(again).blobs.keys("snapshots/")
+    assert {key.split("/")[1] for key in keys} == {str(replica.record.incarnation)}
 
 
 @pytest.mark.usefixtures("programs")

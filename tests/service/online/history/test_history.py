@@ -271,6 +271,19 @@ async def test_without_a_history_the_log_is_trimmed_to_the_snapshots(lone_fleet:
     assert not (await HistoryReader(replica.record, store).catalogue()).segments
 
 
+async def test_states_begin_with_the_only_snapshot(lone_fleet: Any) -> None:
+    """The log begins before it."""
+    registry = await lone_fleet.start(**SMALL | {"snapshot_retention_count": 1}, history_bytes=0)
+    replica = await registry.create(lone_fleet.spec())
+    states = await lived(replica, random.Random(7), 50)
+    (only,) = await lone_fleet.store(registry).snapshots.all(replica.record)
+    first = (await entries_of(replica))[0].position
+    assert position_key(first) < position_key(only.position)
+    with pytest.raises(BeforeHistory, match=f"begins after position {only.position}"):
+        await replica.state_at(first)
+    assert (await replica.state_at(only.position)).checksum() == states[only.position]
+
+
 async def test_deleting_a_model_deletes_its_history(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     registry = await lone_fleet.start(**SMALL)
     store = lone_fleet.store(registry)

@@ -1,0 +1,48 @@
+"""Plain oracle of a log: it applies one entry after the other."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from manylabel_service.online.spec.follow import Roles
+from manylabel_service.online.spec.trained import read_spec
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
+from manylabel_service.online.state.log_entries import Update, as_followed, decode
+from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateOutcome
+from manylabel_service.storage import Entry
+
+
+@dataclass
+class Replayed:
+    """Result of a replay.
+
+    Attributes
+    ----------
+    model : state at the end of the log.
+    learnt : number of times each example was learnt, by its reference.
+    positions : position of the reply of the update with each example, by its reference.
+    """
+
+    model: OnlineModel
+    learnt: Counter[str] = field(default_factory=Counter)
+    positions: dict[str, str] = field(default_factory=dict)
+
+
+def replay(spec: bytes, entries: Sequence[Entry]) -> Replayed:
+    """Apply a whole log to an empty model with a stored spec."""
+    replayed, roles = Replayed(OnlineModel(read_spec(spec))), Roles(spec)
+    for entry in entries:
+        change = decode(entry.payload)
+        if roles.follows_at(entry.position):
+            change = as_followed(change)
+        batch = ApplyBatch(replayed.model, [LogEntry(entry.position, change)])
+        while batch.step(1_000):
+            pass
+        (outcome,) = batch.outcomes
+        if isinstance(change, Update) and isinstance(outcome.answer, UpdateOutcome) and not outcome.replayed:
+            for example in change.examples:
+                assert example.ref is not None
+                replayed.learnt[example.ref] += 1
+                replayed.positions[example.ref] = outcome.answer.position
+    return replayed
