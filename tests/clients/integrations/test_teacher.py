@@ -404,6 +404,13 @@ def test_teach_adds_labels_only_if_asked(
 def test_teach_needs_a_promise_and_a_model_name(
     manylabel: Command, client: Client, name: str, file: str, program: str
 ) -> None:
-    client.create_model(name, labels=[*NAMES])
+    model = client.create_model(name, labels=[*NAMES], sources={"machine": 0.5})
     assert "promises no parity" in manylabel("teach", name, file, "--teacher", program).err
+    options = ("--parity", "0.8", "--agreement", "f1", "--audit-rate", "0.1")
+    told = manylabel("models", "set-promise", name, *options).checked().out
+    assert told == f"{name} now promises parity 0.8\n"
+    promise = {"parity": 0.8, "of": "machine", "agreement": "f1", "audit_rate": 0.1, "settled": None}
+    assert model.status().promise == promise
+    assert "at 80 % (mean F1)" in manylabel("evaluate", name).checked().out
+    assert "The model promises no precision" in manylabel("evaluate", name, "--precision", "0.8").err
     assert "--teacher-model" in manylabel("teach", name, file, "--teacher", "http://localhost:1").err

@@ -109,7 +109,7 @@ async def test_a_client_sees_no_audit_that_is_not_in_the_log(any_fleet: Any, mon
 
     monkeypatch.setattr(replica, "_appended", full)
     n_refused = n_served = 0
-    for example in rows(100, 2):
+    for example in rows(300, 2):
         try:
             ((_, one),) = await predicted(replica, [example])
         except QueueFull:
