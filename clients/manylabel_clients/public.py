@@ -28,14 +28,26 @@ from manylabel_clients.http.resources.webhooks import AsyncWebhooks, Webhooks
 from manylabel_clients.http.responses import *  # noqa: F403
 from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.http.transport.retry import Retry
+from manylabel_clients.integrations.teacher import (
+    Answer,
+    AsyncTaught,
+    SelfAgreement,
+    Taught,
+    TeacherBusy,
+    TeacherFailed,
+    TeacherRefuses,
+    self_agreement,
+    with_teacher,
+)
 
 # fmt: off
 __all__ = [
-    "ApiError", "AsyncClient", "AsyncJob", "AsyncKeys", "AsyncModel", "AsyncWebhooks", "Busy", "Client",
-    "Compiling", "Conflict", "ConnectionFailed", "Denied", "Event", "Expired", "FieldError", "Invalid", "Job",
-    "JobEvent", "JobFailed", "JobStatus", "Keys", "LineResult", "ManyLabelError", "Model", "NotFound", "Retry",
-    "Secret", "Sparse", "StreamSummary", "TooLarge", "Unauthorized", "Unavailable", "UnexpectedResponse",
-    "Webhooks", "rows_of"
+    "Answer", "ApiError", "AsyncClient", "AsyncJob", "AsyncKeys", "AsyncModel", "AsyncTaught", "AsyncWebhooks",
+    "Busy", "Client", "Compiling", "Conflict", "ConnectionFailed", "Denied", "Event", "Expired", "FieldError",
+    "Invalid", "Job", "JobEvent", "JobFailed", "JobStatus", "Keys", "LineResult", "ManyLabelError", "Model",
+    "NotFound", "Retry", "Secret", "SelfAgreement", "Sparse", "StreamSummary", "Taught", "TeacherBusy",
+    "TeacherFailed", "TeacherRefuses", "TooLarge", "Unauthorized", "Unavailable", "UnexpectedResponse", "Webhooks",
+    "rows_of", "self_agreement", "with_teacher"
 ]
 # fmt: on
 __all__ += responses.__all__

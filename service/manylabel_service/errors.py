@@ -436,6 +436,14 @@ class PredictionLabelled(PredictionError, kind="conflict", title="Prediction alr
     detail: str = "already has labels; a prediction can be labelled once"
 
 
+class PredictionNotDeferred(PredictionError, kind="conflict", title="Teacher not asked"):
+    message = (
+        "prediction {self.id!r} said ask: false, so labels of {self.source!r} are refused: a model that learns its own "
+        "answers as those of the teacher keeps no promise of parity"
+    )
+    source: str
+
+
 class PredictionsFull(ServiceError, kind="busy", title="Too many stored predictions"):
     message = (
         "model {self.name!r} already stores {self.limit} without labels, the limit; label some, or wait until they "

@@ -5,6 +5,7 @@ So ids sort by age, and an unknown id shows whether it may have expired.
 """
 
 import re
+from hashlib import blake2b
 
 from manylabel_service.clock import now_ms
 from manylabel_service.environment import secrets
@@ -58,3 +59,9 @@ def timestamp_of(id: str) -> int:
     for digit in id[:10]:
         ms = ms << 5 | _VALUES[digit]
     return ms
+
+
+def chance(id: str) -> float:
+    """Return a uniform number, at least 0 and below 1, by a hash of an id; only the id is known to determine it."""
+    digest = blake2b(id.encode(), digest_size=8, person=b"chance").digest()
+    return (int.from_bytes(digest) >> 11) * 2.0**-53

@@ -11,6 +11,8 @@ from tests.browser.pages import fact
 from tests.browser.watched import DESK, PHONE, TABLET, Watched, assert_accessible, assert_no_sideways_scrolling
 from tests.support.lazy import lazy
 
+from manylabel_clients import with_teacher
+
 expect = lazy("playwright.sync_api", "expect")
 
 LABELS = 1_000
@@ -198,6 +200,41 @@ def test_the_report_of_a_promise_is_shown(watched: Watched, site: Site, name: st
     panel.get_by_role("button", name="End the promise").click()
     expect(panel.locator(".said")).to_contain_text("Nothing is promised")
     assert model.status().promise is None
+
+
+def test_the_account_of_a_teacher_is_shown(watched: Watched, site: Site, name: str) -> None:
+    promise = {"precision": 0.8, "settled": None, "missed": 0.05, "audit_rate": 0.2}
+    model = site.client.create_model(name, promise={**promise, "parity": 0.8}, sources={"machine": 1.0})
+    page = watched.new_page(site.url)
+    page.goto(site.at(f"/models/{name}"))
+    panel = page.get_by_role("region", name="In front of a teacher")
+    expect(panel).to_contain_text("the teacher labels all examples")
+    draw = random.Random(3)
+
+    def ask(x: dict[str, float]) -> list[str]:
+        return [f"topic {word[1:]}" for word in x] if draw.random() < 0.9 else ["odd"]
+
+    list(with_teacher(model, ask).many([{f"w{draw.randrange(4)}": 1.0} for _ in range(300)]))
+    promised = model.metrics().promise
+    assert promised is not None
+    account = promised["parity"]
+    assert account["answered"] > 0
+    expect(panel).to_contain_text(f"{account['audits_waiting']} waiting")
+    expect(panel).to_contain_text(f"asked {account['asked']}")
+    expect(panel.locator("ml-table tbody tr")).to_have_count(len(account["labels"]))
+    panel.get_by_label("Price of 1,000 calls").fill("1000")
+    expect(panel.locator("output")).to_contain_text(f"saved: {account['answered']}")
+    panel.locator("canvas").scroll_into_view_if_needed()
+    assert_accessible(page)
+    assert_no_sideways_scrolling(page)
+    panel.get_by_label("Parity", exact=True).fill("0.9")
+    panel.get_by_role("button", name="Promise", exact=True).click()
+    expect(panel.locator(".said")).to_contain_text("90 %")
+    both = {**promise, "parity": 0.9, "of": "machine", "agreement": "exact"}
+    assert model.status().promise == both
+    panel.get_by_role("button", name="End the promise").click()
+    expect(panel.locator(".said")).to_contain_text("No parity is promised")
+    assert model.status().promise == promise
 
 
 def test_followers_are_listed_beside_their_leader(watched: Watched, site: Site, name: str) -> None:

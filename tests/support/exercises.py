@@ -20,6 +20,7 @@ from manylabel_core.datasets.dataset import SINGLE
 from manylabel_core.index_columns import IndexColumns
 from manylabel_core.label_structure import Group
 from manylabel_core.online.models.linear.sparse_table import DENSE_BYTES
+from manylabel_core.parity import Deferral, ParityTarget
 from manylabel_core.promise import Target
 from manylabel_core.records._json_pieces import next_cut
 from manylabel_core.scaling.choices import SCALINGS
@@ -35,7 +36,7 @@ from manylabel_service.jobs.training.request import DATA, FitRequest, Part
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
-from manylabel_service.online.state.controls import Describe, Regroup, Relabel
+from manylabel_service.online.state.controls import Describe, Regroup, Relabel, Served
 from manylabel_service.online.state.label_table import label_page
 from manylabel_service.online.state.log_entries import Change, Update
 from manylabel_service.online.state.model import OnlineModel
@@ -103,6 +104,25 @@ def promise() -> None:
     for each in (_model(algorithm="falt"), model):
         each.set_promise(Target(0.9))
         each.measures()
+    _parity(example)
+
+
+def _parity(example: Example) -> None:
+    """A promise of parity: an audit that is answered, and one that expires."""
+    model = _model(algorithm="falt")
+    model.set_promise(None, ParityTarget(0.9, of="human"))
+    (predicted,) = model.predict([example.x])
+    assert predicted.undrawn is not None
+    deferrals = (Deferral(np.array([*predicted.undrawn.values[:2], 1.0, 1.0, *predicted.undrawn.values[4:]])),)
+    served = Served(1, ((_ID, 1.0),), (0, 0, 0), 0, 1)
+    late = Update((example,), prediction_ids=(_ID,), served=(predicted.margins,), deferrals=deferrals)
+    other = Served(1, ((prediction_ids.make(1, bytes(10)), 1.0),), (1, 0, 1), 2, 1)
+    for position, change in enumerate((served, late, other), 1):
+        batch = ApplyBatch(model, [LogEntry(str(position), change)])
+        while batch.step(max_examples=1):
+            pass
+    ask(restored(model), example.x)
+    model.measures()
 
 
 def vectors() -> None:

@@ -18,6 +18,9 @@ SHOWN = {
 }
 """Output in the docstring of each example, by the name of its file."""
 
+VARYING = {"in_front_of_a_teacher.py"}
+"""Examples whose numbers vary from run to run, because audits are drawn at random."""
+
 
 def run_example(name: str, address: str, *arguments: str) -> str:
     """Run an example against a server; return what it prints."""
@@ -33,13 +36,14 @@ def run_example(name: str, address: str, *arguments: str) -> str:
 
 
 def assert_shown(name: str, printed: str) -> None:
-    """Assert that the words are those shown, and the numbers but for the last digit.
+    """Assert that the words are those shown, and the numbers but for the last digit, unless they vary.
 
     Another processor may round otherwise. How many seconds something took is not compared.
     """
     shown = SHOWN[name]
     assert [_words(line) for line in printed.splitlines()] == [_words(line) for line in shown.splitlines()]
-    assert _numbers(printed) == pytest.approx(_numbers(shown), abs=0.011)
+    if name not in VARYING:
+        assert _numbers(printed) == pytest.approx(_numbers(shown), abs=0.011)
 
 
 _SECONDS = re.compile(r"\d+\.\d+ s\b")

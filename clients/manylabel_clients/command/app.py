@@ -18,6 +18,7 @@ from manylabel_clients.command.models.models import models
 from manylabel_clients.command.models.predict import predict
 from manylabel_clients.command.models.replay import replay
 from manylabel_clients.command.models.snapshots import log, rollback, snapshots
+from manylabel_clients.command.models.teach import teach
 from manylabel_clients.command.models.update import label, update
 from manylabel_clients.command.server.demo import demo
 from manylabel_clients.command.server.keys import keys
@@ -43,7 +44,7 @@ app = Commands(
 click.version_option(package_name=NAME, prog_name=NAME, message="%(prog)s %(version)s")(app)
 app.add(serve, worker, replicas, backup, restore, upgrade_store, demo)
 app.add(models, snapshots, rollback, log, forget, verify, predict, update, label, export_model)
-app.add(feed, evaluate, compare, replay, train, datasets, jobs, keys, webhooks, mcp, paperless)
+app.add(feed, teach, evaluate, compare, replay, train, datasets, jobs, keys, webhooks, mcp, paperless)
 
 
 def main() -> NoReturn:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 __all__ = ["Alarms", "ApiKey", "BaselineColumns", "BaselineMeasures", "BySeen", "Calibration", "DatasetInfo", "Drift", "Explanation", "FeaturePart", "FieldOfModel", "FieldOfTrained", "ForgetReceipt", "GroupMeasures", "JobError", "JobProgress", "JobResult", "LabelMeasures", "LabelPage", "LabelStatus", "Learning", "LogLine", "MeasureColumns", "Measures", "Metrics", "MetricsHistory", "ModelDetail", "ModelStatus", "ModelSummary", "NewApiKey", "NewWebhook", "PastAlarms", "Prediction", "Promoted", "RateLimits", "Reliability", "ReliabilityBin", "Replica", "Replicas", "RolledBack", "Snapshot", "TrainedStatus", "TrainedSummary", "Trainer", "UnlabelledPage", "UnlabelledPrediction", "Updated", "Verification", "Version", "Webhook", "WebhookDelivery", "WindowColumns", "WindowMeasures"]
 
 SCOPES = ["predict", "learn", "read", "train", "export", "admin"]
-EVENTS = ["drift", "label", "job", "promoted", "review"]
+EVENTS = ["drift", "label", "parity", "job", "promoted", "review"]
 ALGORITHMS = ["falt", "salt", "kernel_falt", "kernel_salt", "passive_aggressive", "kernel_passive_aggressive"]
 TRAINERS = ["m3l", "mlrl", "ssmlrl", "prml", "prbr", "lsa_mml"]
 FORMATS = ["libsvm", "arff", "npz", "ndjson", "csv", "tsv"]
@@ -88,7 +88,7 @@ class Metrics:
     drift: Drift | None = None  #: Drift alarms; present only if the model watches for drift.
     version: int | None = None  #: Version of a trained model whose predictions are measured; absent for other models.
     by_source: Mapping[str, dict[str, float | None]] = field(default_factory=dict)  #: Agreement with labels that are not from people, by their source; present if there were any. All other metrics count labels of people only.
-    promise: dict[str, Any] | None = None  #: Account of the promise of precision; present if the model has one.
+    promise: dict[str, Any] | None = None  #: Accounts of the promises of precision and parity; present if the model has one.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineColumns:
@@ -181,7 +181,7 @@ class ModelStatus(ModelSummary):
     labels: int  #: Number of labels that the model knows.
     groups: list[dict[str, Any]]  #: Groups of labels that exclude each other.
     parents: dict[str, str]  #: Parent of each label that has one.
-    promise: dict[str, Any] | None = None  #: Promised precision; None for none.
+    promise: dict[str, Any] | None = None  #: Promised precision and parity; None for none.
     features: int  #: Number of features that the model knows.
     bytes: int  #: Memory of the model in bytes.
     ignored: dict[str, Any]  #: Counts of features and labels of learnt examples that were ignored because of limits.
@@ -256,6 +256,8 @@ class Prediction:
     probabilities: dict[str, float] | None = None  #: Probability of each label, if requested.
     auto: list[str] | None = None  #: Labels that may be applied unseen; present if the model promises a precision.
     review: bool | None = None  #: Whether the example needs review; present if the model promises a precision.
+    ask: bool | None = None  #: Whether to ask the teacher; if false, serve ``labels``, and submit none from the teacher. Present if the model promises parity and the prediction is stored (``keep=true``).
+    why: Literal["unsure", "audit", "sure"] | None = None  #: Reason to ask or not; ``audit``: the answer may well do, and the teacher is asked to verify the promise.
     explanations: dict[str, Explanation] | None = None  #: Explanation of each predicted label, if ``explain`` is set.
     id: str | None = None  #: Id for the call ``labels``; present if the prediction is stored.
 

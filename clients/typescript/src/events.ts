@@ -7,6 +7,7 @@ export interface ModelEvents {
   update: Schemas["UpdateEvent"];
   drift: Schemas["DriftEvent"];
   label: Schemas["LabelEvent"];
+  parity: Schemas["ParityEvent"];
   rollback: Schemas["RollbackEvent"];
   promoted: Schemas["PromotedEvent"];
   not_promoted: Schemas["NotPromotedEvent"];

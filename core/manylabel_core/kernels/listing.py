@@ -21,7 +21,7 @@ TIERS = ("base", "vectors", "groups", "promise", "sparse", "options", "kernel", 
 - base : FALT and SALT on named, numbered and text features, with titles, late labels and metrics.
 - vectors : features that are vectors.
 - groups : groups of labels and parents.
-- promise : a promised precision.
+- promise : a promised precision or parity.
 - sparse : tables of weights that are too large to be dense.
 - options : detection of drift, and steps other than the default.
 - kernel : kernel learners.

@@ -30,7 +30,7 @@ RETRY_SECONDS = 5.0
 UNREAD_SECONDS = 300.0
 """Seconds without a subscriber after which events are no longer recorded."""
 
-Kind = Literal["update", "drift", "label", "rollback", "promoted", "not_promoted", "metrics", "dropped"]
+Kind = Literal["update", "drift", "label", "parity", "rollback", "promoted", "not_promoted", "metrics", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ class Event:
     drift     {"position", "updates", "label"}: before the update that it is part of; null for all labels together
     label     {"position", "updates", "label", "change"}: new, before the update that it is part of, with a label that
               it is "alike"; or described; or renamed, merged, retired, paused or resumed, with its name "before"
+    parity    {"position", "updates", "state"}: the gate of a promise of parity is "open" or "closed" from here on
     rollback  {"position", "to", "updates"}
     promoted  {"position", "version", "previous"}: the version of a trained model that is served from here on
     not_promoted {"position", "version", "reason"}: a new version of a trained model that is not served

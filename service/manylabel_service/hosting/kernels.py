@@ -33,7 +33,7 @@ _WHAT: Mapping[str, str] = {
     BASE: "all models",
     "vectors": "vectors",
     "groups": "groups and parents of labels",
-    "promise": "promised precision",
+    "promise": "promised precision or parity",
     "sparse": "large tables of weights",
     "options": "this learner or its options",
     "kernel": "kernel learners",

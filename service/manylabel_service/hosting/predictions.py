@@ -6,7 +6,9 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.parity import Deferral
 from manylabel_core.promise import Decision
+from manylabel_service import ulid
 from manylabel_service.hosting.explanations import Explanations
 
 
@@ -16,7 +18,8 @@ class Prediction(NamedTuple):
     `scores` has the score minus threshold of every known label; a label with a value above 0 is in `labels`.
     `probabilities` of the same labels, and `explanations` of predicted labels, are present only if requested. Where
     precision is promised, `auto` has the labels that may be applied unseen, `review` says whether the example needs
-    review, and `decision` has the values needed to count this later.
+    review, and `decision` has the values needed to count this later. Where parity is promised, `undrawn` is the
+    deferral, and a stored prediction has the `deferral` with its audit drawn.
     """
 
     labels: list[str]
@@ -27,6 +30,12 @@ class Prediction(NamedTuple):
     auto: list[str] | None = None
     review: bool | None = None
     decision: Decision | None = None
+    undrawn: Deferral | None = None
+    deferral: Deferral | None = None
+
+    def drawn(self, id: str) -> "Prediction":
+        """Return the prediction to store with this id, which draws its audit."""
+        return self if self.undrawn is None else self._replace(deferral=self.undrawn.drawn(ulid.chance(id)))
 
     @property
     def margins(self) -> NDArray[np.float64]:
@@ -49,6 +58,25 @@ class MadePredictions(Sequence[Prediction]):
     def __getitem__(self, index: slice) -> "MadePredictions": ...
     def __getitem__(self, index: int | slice) -> "Prediction | MadePredictions":
         return MadePredictions(self._makers[index]) if isinstance(index, slice) else self._makers[index]()
+
+
+class DrawnPredictions(Sequence[Prediction]):
+    """Predictions to store with these ids, which draw their audits."""
+
+    def __init__(self, predictions: Sequence[Prediction], ids: Sequence[str]) -> None:
+        self._predictions, self._ids = predictions, ids
+
+    def __len__(self) -> int:
+        return len(self._predictions)
+
+    @overload
+    def __getitem__(self, index: int) -> Prediction: ...
+    @overload
+    def __getitem__(self, index: slice) -> "DrawnPredictions": ...
+    def __getitem__(self, index: int | slice) -> "Prediction | DrawnPredictions":
+        if isinstance(index, slice):
+            return DrawnPredictions(self._predictions[index], self._ids[index])
+        return self._predictions[index].drawn(self._ids[index])
 
 
 class Predictions(Sequence[Prediction]):
@@ -96,6 +124,7 @@ def prediction(
     probabilities: NDArray[np.float64] | None = None,
     hidden: Collection[str] = (),
     decision: Decision | None = None,
+    undrawn: Deferral | None = None,
 ) -> Prediction:
     """Return the prediction of raw scores: the threshold, then one for each of the first labels. None for `hidden`."""
     margins = row[1:] - row[0]
@@ -108,9 +137,9 @@ def prediction(
         for name in hidden:
             likely.pop(name, None)
     if decision is None:
-        return Prediction(relevant, scores, float(row[0]), likely)
+        return Prediction(relevant, scores, float(row[0]), likely, undrawn=undrawn)
     auto = [label_names[column] for column in decision.applied]
-    return Prediction(relevant, scores, float(row[0]), likely, None, auto, decision.review, decision)
+    return Prediction(relevant, scores, float(row[0]), likely, None, auto, decision.review, decision, undrawn)
 
 
 class PredictResult(NamedTuple):

@@ -94,6 +94,9 @@ def without_learning(spec: ModelSpec, state: OnlineModel) -> OnlineModel:
     model.learner.pipeline.grow(0, len(model.labels))
     if model.titles is not None:
         model.titles.restore(model.details.by_column())
-    if state.promises.promise is not None and model.learner.calibrate:
-        model.set_promise(state.promises.promise.target)
+    promise, parity = state.promises.promise, state.promises.parity
+    if parity is not None and model.factor(parity.target.of) <= 0.0:
+        parity = None  # the model does not learn from the teacher
+    if (promise or parity) is not None and model.learner.calibrate:
+        model.set_promise(None if promise is None else promise.target, None if parity is None else parity.target)
     return model

@@ -15,13 +15,14 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
+from manylabel_core.parity import Deferral
 from manylabel_core.promise import Decision
 from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.environment import time
 from manylabel_service.errors import LogSealed, PredictionExpired, PredictionNotFound, ReleaseTooOld
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
-from manylabel_service.online.state.log_entries import pack_decision, pack_vectors, read_decision, unpack_vectors
+from manylabel_service.online.state.log_entries import pack_decisions, pack_vectors, read_decisions, unpack_vectors
 from manylabel_service.online.state.served_metrics import ServedBy
 from manylabel_service.settings import Settings
 from manylabel_service.slices import in_slices
@@ -36,7 +37,8 @@ class StoredPrediction(NamedTuple):
 
     `scores` (float64) has the score minus threshold of each known label, in column order. A trained model stores no
     features, and `answered` is the version that predicted. `record` is the example as posted, as JSON, if requested.
-    `decision` is the served decision, if precision was promised.
+    `decision` is the served decision on labels, if precision was promised, and `deferral` that on the teacher, if
+    parity was.
     """
 
     x: Features
@@ -44,6 +46,7 @@ class StoredPrediction(NamedTuple):
     answered: ServedBy | None = None
     record: bytes | None = None
     decision: Decision | None = None
+    deferral: Deferral | None = None
 
 
 N_FIELDS = 8
@@ -92,7 +95,7 @@ class PredictionStore:
         """
         parts = zip(xs, predictions, repeat(None) if records is None else records, strict=False)
         kept = (
-            StoredPrediction(x, _in_columns(one, columns_of), record=record, decision=one.decision)
+            StoredPrediction(x, _in_columns(one, columns_of), None, record, one.decision, one.deferral)
             for x, one, record in parts
         )
         await self._put(ids, kept)
@@ -185,11 +188,11 @@ def _in_columns(
 
 def encode_kept(kept: StoredPrediction) -> bytes:
     """Return a stored prediction as bytes."""
-    x, scores, answered, record, decision = kept
+    x, scores, answered, record, decision, deferral = kept
     indices = None if x.indices is None else x.indices.astype("<i4", copy=False).tobytes()
     values = x.values.astype("<f4", copy=False).tobytes()
     fields: list[object] = [x.names, indices, values, scores.astype("<f8", copy=False).tobytes(), answered, record]
-    fields += [pack_decision(decision), pack_vectors(x)]
+    fields += [pack_decisions(decision, deferral), pack_vectors(x)]
     packed: bytes = msgpack.packb(fields)
     return packed
 
@@ -208,6 +211,6 @@ def decode_kept(packed: bytes) -> StoredPrediction:
             vectors=unpack_vectors(vectors),
         )
         by = None if answered is None else ServedBy(int(answered[0]), tuple(answered[1]))
-        return StoredPrediction(x, np.frombuffer(scores, dtype="<f8"), by, record, read_decision(decision))
+        return StoredPrediction(x, np.frombuffer(scores, dtype="<f8"), by, record, *read_decisions(decision))
     except (TypeError, msgpack.UnpackException) as error:
         raise ValueError(f"the stored prediction is damaged: {error}") from error

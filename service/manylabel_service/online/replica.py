@@ -15,8 +15,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.parity import Deferral
 from manylabel_core.promise import Decision
 from manylabel_core.records import RecordEncoder
+from manylabel_service.clock import now_ms
 from manylabel_service.environment import time
 from manylabel_service.errors import (
     InvalidExample,
@@ -27,6 +29,7 @@ from manylabel_service.errors import (
     ModelFollows,
     NoProbabilities,
     NotReady,
+    PredictionNotDeferred,
     ServiceError,
     SnapshotNotFound,
 )
@@ -41,7 +44,7 @@ from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.host import Host
 from manylabel_service.online.prediction_store import PredictionStore, StoredPrediction
 from manylabel_service.online.state.apply import ApplyResult
-from manylabel_service.online.state.controls import Control, Rollback
+from manylabel_service.online.state.controls import Control, Rollback, Served
 from manylabel_service.online.state.label_table import measured
 from manylabel_service.online.state.log_entries import Update, encode
 from manylabel_service.online.state.model import OnlineModel
@@ -53,7 +56,7 @@ from manylabel_service.online.updates.admission import Admission, InFlightKeys
 from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.files import Verified
 from manylabel_service.online.updates.update_queue import Pending
-from manylabel_service.slices import Pace, SliceSize, in_thread
+from manylabel_service.slices import Pace, SliceSize, in_slices, in_thread
 from manylabel_service.storage import (
     POSITION,
     Entry,
@@ -67,6 +70,44 @@ EXPLAINED_AT_ONCE = 2**14
 """Maximum labels times values that are explained on the event loop, in about a millisecond; a thread explains more."""
 EXPLAIN_VALUES = 256
 """Number of values whose contributions take as long as the other work for a label."""
+
+
+SERVED_AT_ONCE, SERVED_SECONDS = 100, 1.0
+"""Number of served predictions, and seconds since the last time, after which their counts are logged with the next
+prediction. A crash loses only counts that were not logged."""
+
+
+class ServedCounts:
+    """Counts of predictions served under a promise of parity, other than audits, that are not in the log yet."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.answered = self.empty = self.unsure = 0
+        self._since = time.monotonic()
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """The numbers of answers, of answers without a label, and of unsure examples."""
+        return self.answered, self.empty, self.unsure
+
+    @property
+    def due(self) -> bool:
+        """True if the counts should be logged."""
+        n = self.answered + self.unsure
+        return n >= SERVED_AT_ONCE or (n > 0 and time.monotonic() >= self._since + SERVED_SECONDS)
+
+    def add(self, ask: bool, empty: bool) -> None:
+        """Count a prediction."""
+        self.unsure += ask
+        self.answered += not ask
+        self.empty += empty and not ask
+
+    def take(self, other: "ServedCounts") -> None:
+        """Add the counts of others, if they belong to the same promise."""
+        if other.version == self.version:
+            self.answered += other.answered
+            self.empty += other.empty
+            self.unsure += other.unsure
 
 
 class Replica(Applier):
@@ -86,6 +127,8 @@ class Replica(Applier):
         self._keys = InFlightKeys()
         self.prediction_store = PredictionStore(record, host.store, host.settings)
         self._predict_slice = SliceSize()
+        self._ttl_ms = int(1000 * host.settings.prediction_ttl_seconds)
+        self._served = ServedCounts(0)
 
     @property
     def records(self) -> RecordEncoder:
@@ -281,6 +324,39 @@ class Replica(Applier):
         # Predictions without hidden labels are stored with the columns of the other labels.
         columns_of = self.model.labels.lookup if self.model.hidden else None
         await self.prediction_store.put(ids, xs, predictions, columns_of, records)
+        if self.model.promises.parity is not None:
+            await self._note_served(ids, predictions)
+
+    async def _note_served(self, ids: Sequence[str], predictions: Sequence[Prediction]) -> None:
+        """Log the audits among stored predictions, before a client sees one, and from time to time the counts of other
+        predictions."""
+        here, audits = ServedCounts(0), list[tuple[str, float]]()
+        async for id, prediction in in_slices(zip(ids, predictions, strict=True)):
+            if (deferral := prediction.deferral) is None:
+                continue
+            if deferral.version != here.version:
+                here, audits = ServedCounts(deferral.version), []
+            if deferral.ask and deferral.sure:
+                audits.append((id, deferral.rate))
+            else:
+                here.add(deferral.ask, not prediction.labels)
+        if here.version > self._served.version:
+            self._served = ServedCounts(here.version)
+        if here.version < self._served.version:
+            return  # the promise has changed meanwhile
+        served = self._served
+        served.take(here)
+        if not (audits or served.due):
+            return
+        self._served = ServedCounts(served.version)
+        now = now_ms()
+        entry = Served(served.version, tuple(audits), served.counts, now, now + self._ttl_ms)
+        try:
+            await self._appended(entry)
+        except ServiceError:
+            self._served.take(served)
+            if audits:
+                raise
 
     async def kept(self, ids: Sequence[str], truths: Sequence[Labels]) -> list[StoredPrediction]:
         """Return the stored predictions with these ids, whose true labels, or some of them, are now known.
@@ -328,6 +404,7 @@ class Replica(Applier):
         served: Sequence[NDArray[np.float64]] | None = None,
         answered: Sequence[ServedBy] | None = None,
         decisions: Sequence[Decision | None] | None = None,
+        deferrals: Sequence[Deferral | None] | None = None,
         stream: StreamPart | None = None,
         refuse_each: bool = False,
         check: Callable[[Sequence[int], float], None] | None = None,
@@ -345,6 +422,7 @@ class Replica(Applier):
         served : served scores of each prediction, as in `StoredPrediction`.
         answered : version of a trained model that served each prediction.
         decisions : served decision of each prediction, if precision was promised.
+        deferrals : served deferral of each prediction, if parity was promised.
         stream : position of the examples in a stream; lines learnt before are skipped.
         refuse_each : whether to reject invalid examples separately and learn the others; the response then has the
             errors.
@@ -378,13 +456,29 @@ class Replica(Applier):
             None if served is None else tuple(served),
             None if answered is None else tuple(answered),
             None if decisions is None else tuple(decisions),
+            None if deferrals is None else tuple(deferrals),
         )
+        self._check_teacher(update)
         with self._keys.hold(key):
             result, refused = await self._learn(update, refuse_each, deadline)
         if result is None:
             return UpdateResult(self.position, self.model.updates, (), replayed=False, refused=refused)
         answer = self._answer(result)
         return answer._replace(refused=refused) if refused else answer
+
+    def _check_teacher(self, update: Update) -> None:
+        """Raise PredictionNotDeferred or InvalidExample if the promise of parity refuses labels of the teacher."""
+        if (parity := self.model.promises.parity) is None or update.deferrals is None:
+            return
+        pairs = zip(update.prediction_ids or (), update.examples, update.deferrals, strict=True)
+        for index, (id, example, deferral) in enumerate(pairs):
+            if deferral is None or example.source != parity.target.of:
+                continue
+            if not deferral.ask:
+                raise PredictionNotDeferred(id, example.source)
+            if not example.y.complete:
+                detail = f"must be complete, a list of names: it is the answer of {example.source!r} to count"
+                raise InvalidExample(index, ("y",), detail)
 
     @when_loaded
     async def rollback(self, to: str | int, key: IdempotencyKey | None = None) -> UpdateResult:

@@ -379,7 +379,7 @@ class Sources:
 
 
 def _is_wanted(event: Event) -> bool:
-    return event.kind == "drift" or (event.kind == "label" and event.data["change"] == "new")
+    return event.kind in ("drift", "parity") or (event.kind == "label" and event.data["change"] == "new")
 
 
 def _matches(webhook: Webhook, model: str) -> bool:
@@ -391,7 +391,8 @@ def _interested(subscribers: Iterable[Subscriber], model: str) -> list[Subscribe
 
 
 def _messages(record: ModelMeta, events: Iterable[Event]) -> Iterator[Message]:
-    """Yield one message for all new labels of an entry, and one for all its alarms."""
+    """Yield one message for all new labels of an entry, one for all its alarms, and one for the last state of a promise
+    of parity."""
     for (position, kind), group in groupby(events, key=lambda event: (event.position, event.kind)):
         found = [event.data for event in group]
         data: dict[str, Any] = {"model": record.name, "position": position, "count": len(found)}
@@ -399,6 +400,8 @@ def _messages(record: ModelMeta, events: Iterable[Event]) -> Iterator[Message]:
             data["labels"] = [each["label"] for each in found[:MAX_NAMED]]
             if alike := {each["label"]: each["alike"] for each in found[:MAX_NAMED] if "alike" in each}:
                 data["alike"] = alike
+        elif kind == "parity":
+            data = {"model": record.name, "position": position, "state": found[-1]["state"]}
         else:
             data["alarms"] = [{"label": each["label"], "updates": each["updates"]} for each in found[:MAX_NAMED]]
         yield message_of(kind, data, record.incarnation, position)

@@ -18,10 +18,10 @@ DEFINITIONS = "webhooks"
 STATES = "webhook-states"
 """Kinds of the documents of webhooks; both documents of a webhook are named by its id."""
 
-Kind = Literal["drift", "label", "job", "promoted", "review"]
+Kind = Literal["drift", "label", "parity", "job", "promoted", "review"]
 """Types of events that a webhook can select. `dropped` and `test` are sent in any case."""
 KINDS = get_args(Kind)
-OF_LOG = frozenset({"drift", "label"})
+OF_LOG = frozenset({"drift", "label", "parity"})
 """Types of events that follow from the log of an online model."""
 
 MAX_QUEUED = 1_000

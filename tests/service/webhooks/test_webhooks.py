@@ -13,7 +13,9 @@ import pytest
 import structlog
 from starlette.testclient import TestClient
 from tests.service.access.keyed import Keyed
+from tests.service.api.answers import ok
 from tests.service.api.routers.test_drift import ITEMS, WATCHING
+from tests.service.api.routers.test_parity import PARITY, SOURCES, loop
 from tests.service.api.routers.test_promise import EASY, items, teach
 from tests.service.jobs.conftest import songs
 from tests.service.webhooks.receiver import SECRET, Receiver, receiving, status
@@ -27,7 +29,7 @@ from manylabel_service.webhooks import deliverer, sender, webhook
 
 Create = Callable[..., str]
 Refused = Callable[..., dict[str, Any]]
-EVENTS = ["label", "drift", "job", "promoted", "review"]
+EVENTS = ["label", "drift", "parity", "job", "promoted", "review"]
 
 
 def made(client: TestClient, receiver: Receiver, **fields: Any) -> dict[str, Any]:
@@ -87,6 +89,15 @@ class TestEvents:
         assert {each["model"] for each in receiver.of("drift")} == {"watched"}
         told = [alarm for each in receiver.of("drift") for alarm in each["alarms"]]
         assert drift["last"] in [alarm["updates"] for alarm in told if alarm["label"] is None]
+
+    def test_openings_of_a_promise_of_parity(self, client: TestClient, receiver: Receiver, create: Create) -> None:
+        made(client, receiver, events=["parity"])
+        address = create(client, "deferring", promise=PARITY, sources=SOURCES)
+        loop(client, address, 200)
+        (opened, *_) = receiver.waits_for("parity")
+        assert opened == {"model": "deferring", "position": opened["position"], "state": "open"}
+        ok(client.put(f"{address}/promise", json={**PARITY, "parity": 0.9}))
+        assert [each["state"] for each in receiver.waits_for("parity", 2)][-1] == "closed"
 
     @pytest.mark.usefixtures("programs")  # jobs are fitted by processes of their own
     def test_jobs_and_promotions(self, client: TestClient, receiver: Receiver, create: Create) -> None:

@@ -15,6 +15,7 @@ from manylabel_clients.command.output.measures import (
     print_history,
     print_metrics,
     print_promise,
+    print_promises,
     print_reliability,
 )
 from manylabel_clients.command.output.models import print_advice
@@ -85,7 +86,7 @@ def evaluate(
             return print_json(metrics)
         print_metrics(metrics)
         if metrics.promise is not None:
-            print_promise(metrics.promise)
+            print_promises(metrics.promise)
         return print_advice(handle.status())
     stream = open_for(handle, file, labels, zero_based, table)
     note_warnings(getattr(stream, "warnings", ()))
@@ -103,8 +104,9 @@ def evaluate(
 def _account(model: Model, precision: float) -> dict[str, Any]:
     """Return the account of the model's promise, if it has this precision."""
     account = model.metrics().promise
-    if account is None or account["precision"] != precision:
-        promised = "promises no precision" if account is None else f"promises {account['precision']:g}"
+    promised_precision = None if account is None else account.get("precision")
+    if account is None or promised_precision != precision:
+        promised = "promises no precision" if promised_precision is None else f"promises {promised_precision:g}"
         raise click.UsageError(
             f"The model {promised}. Give a file of labelled examples, or promise {precision:g} by "
             f"`manylabel models set-promise MODEL --precision {precision:g}`."

@@ -111,21 +111,41 @@ def set_promise(
     missed: Annotated[
         float, Option(help="Share of all true labels that may be missed in examples without review.")
     ] = 0.02,
-    audit_rate: Annotated[float, Option(help="Share of settled examples that are sent to review for audits.")] = 0.05,
+    audit_rate: Annotated[
+        float,
+        Option(help="Share of settled examples that are sent to review, or of sure ones to the teacher, for audits."),
+    ] = 0.05,
+    parity: Annotated[
+        float | None, Option(help="Agreement with a teacher of the answers served without it, such as 0.95.")
+    ] = None,
+    of: Annotated[str, Option(help="Source of the teacher's labels.")] = "machine",
+    agreement: Annotated[
+        str,
+        Option(type=click.Choice(("exact", "f1")), help="Agreement: share of equal label sets, or mean F1 of both."),
+    ] = "exact",
     end: Annotated[bool, Option(help="End the promise.")] = False,
 ) -> None:
     """Promise a precision for a model: predictions say which labels may be applied unseen, and what needs review.
 
+    With --parity, stored predictions say for which examples to ask a teacher, such as a language model.
+
     Example: `manylabel models set-promise tags --precision 0.95`
     """
-    if (precision is None) != end:
-        raise click.UsageError("Give either --precision or --end.")
+    if (precision is None and parity is None) != end:
+        raise click.UsageError("Give either --precision or --parity, or both, or --end.")
     client.model(name).set_promise(
-        precision, settled=None if review_all else settled, missed=missed, audit_rate=audit_rate
+        precision,
+        settled=None if review_all else settled,
+        missed=missed,
+        audit_rate=audit_rate,
+        parity=parity,
+        of=of,
+        agreement=agreement,
     )
-    click.echo(
-        f"{name} now promises no precision" if precision is None else f"{name} now promises precision {precision:g}"
-    )
+    promised = [
+        f"{what} {share:g}" for what, share in (("precision", precision), ("parity", parity)) if share is not None
+    ]
+    click.echo(f"{name} now promises {' and '.join(promised) or 'no precision'}")
 
 
 def read_groups(file: Path) -> dict[str, Any]:

@@ -41,6 +41,35 @@ def print_by_seen(by_seen: BySeen) -> None:
     print_table(("label seen before", "true", "precision", "recall", "F1"), rows)
 
 
+def print_promises(accounts: Mapping[str, Any]) -> None:
+    """Print the accounts of the promises of precision and of parity, those that there are."""
+    if accounts.get("precision") is not None:
+        print_promise(accounts)
+    if accounts.get("parity") is not None:
+        print_parity(accounts["parity"])
+
+
+def print_parity(account: Mapping[str, Any]) -> None:
+    """Print the account of a promise of parity: answers without the teacher, audits and their disagreements."""
+    n_served, saved, empty = account["answered"] + account["asked"], account["calls_saved"], account["empty_share"]
+    wrong, spread = f"{account['estimated_wrong']:,.4g}", f"{account['spread']:,.3g}"
+    audits = f"{account['audits']:,}, {account['audits_waiting']:,} waiting"
+    what = {"exact": "equal", "f1": "mean F1"}[account["agreement"]]
+    print_facts(
+        {
+            "promise": f"in the long run, answers agree with {account['of']} at {_percent(account['parity'])} ({what})",
+            "teacher": f"{account['state']}: asked for {_percent(account['audit_rate_now'])} of sure examples",
+            "answered": f"{account['answered']:,} of {n_served:,} alone" + ("" if saved is None else f" ({saved:.1%})"),
+            "without a label": "-" if empty is None else f"{empty:.1%} of the answers",
+            "audits": f"{audits}, {account['audits_without_answer']:,} without an answer",
+            "estimated wrong": f"{wrong} ± {spread}; allowed {account['allowed']:,.4g}",
+        }
+    )
+    differ = [(one["label"], f"{one['added']:,}", f"{one['missed']:,}") for one in account["labels"][:MAX_LABELS]]
+    if differ:
+        print_table(("labels that differ in audits", "added", "missed"), differ)
+
+
 def print_promise(account: Mapping[str, Any]) -> None:
     """Print the account of a promise of precision: labels applied unseen, remaining ones, and possible coverage."""
     total, last, gate, settled = (account[part] for part in ("total", "last_1000", "gate", "settled_gate"))

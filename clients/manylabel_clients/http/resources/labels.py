@@ -76,11 +76,19 @@ class LabelCalls(Resource):
         settled: float | None = 0.9,
         missed: float = 0.02,
         audit_rate: float = 0.05,
+        parity: float | None = None,
+        of: str = "machine",
+        agreement: str = "exact",
         key: str | None = None,
     ) -> Exchange[Updated]:
-        """Promise a precision on every server, so that predictions have `auto` and `review`; None ends the promise."""
-        target = {"precision": precision, "settled": settled, "missed": missed, "audit_rate": audit_rate}
-        body = None if precision is None else target
+        """Promise a precision on every server, so that predictions have `auto` and `review`, or parity with a teacher,
+        the source `of`, so that stored predictions have `ask` and `why`, or both; without either, end the promises."""
+        target: dict[str, Any] = {"audit_rate": audit_rate}
+        if precision is not None:
+            target |= {"precision": precision, "settled": settled, "missed": missed}
+        if parity is not None:
+            target |= {"parity": parity, "of": of, "agreement": agreement}
+        body = None if precision is None and parity is None else target
         return (yield from self._learn(f"{self._path}/promise", body, key, Updated, "PUT"))
 
     @call

@@ -61,8 +61,8 @@ class Event:
     """Event of a model."""
 
     kind: str
-    """``update``, ``drift``, ``label``, ``rollback``, ``promoted``, ``not_promoted``, ``metrics`` or ``dropped``
-    (events were lost).
+    """``update``, ``drift``, ``label``, ``parity``, ``rollback``, ``promoted``, ``not_promoted``, ``metrics`` or
+    ``dropped`` (events were lost).
     """
     position: str
     """Log position up to which all events are included: `events` resume after it. Opaque."""

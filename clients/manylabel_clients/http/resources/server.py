@@ -48,7 +48,7 @@ class ServerCalls(Resource):
         limits: Mapping[str, Any] | None = None,
         groups: Sequence[Mapping[str, Any]] | None = None,
         parents: Mapping[str, str] | None = None,
-        promise: Mapping[str, float | None] | None = None,
+        promise: Mapping[str, Any] | None = None,
         sources: Mapping[str, float] | None = None,
         init_from: str | Mapping[str, Any] | None = None,
         follow: str | Mapping[str, Any] | None = None,

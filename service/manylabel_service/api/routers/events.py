@@ -47,6 +47,15 @@ class DriftEvent(At):
     """Label of the detector; null for the detector over all labels."""
 
 
+class ParityEvent(At):
+    """Event: the gate of a promise of parity opened or closed. It precedes the update that did it."""
+
+    updates: int
+    """Number of examples learnt so far."""
+    state: Literal["open", "closed"]
+    """`open`: sure examples are answered without the teacher. `closed`: the teacher labels all examples."""
+
+
 class RollbackEvent(At):
     """Event: the model returned to a snapshot."""
 
@@ -109,6 +118,7 @@ class DroppedEvent(ResponseModel):
                 UpdateEvent,
                 DriftEvent,
                 LabelEvent,
+                ParityEvent,
                 RollbackEvent,
                 PromotedEvent,
                 NotPromotedEvent,
@@ -125,10 +135,10 @@ async def watch_model(
     request: Request, context: ContextOf, name: str, query: Annotated[WhichEvents, from_query(WhichEvents)]
 ) -> Response:
     """Sends an `update` for each update, preceded by a `drift` for each detector that fired in it and a `label` for
-    each new label. Other events are `rollback`, `promoted` (a trained model serves another version), `not_promoted` (a
-    new version is not served), `metrics` at most once a second, and `dropped` if the client was too slow or was
-    disconnected for too long. The id of an event is its position in the log: a client that has received the event has
-    received all events up to it."""
+    each new label, and by a `parity` if the gate of a promise of parity opened or closed. Other events are `rollback`,
+    `promoted` (a trained model serves another version), `not_promoted` (a new version is not served), `metrics` at most
+    once a second, and `dropped` if the client was too slow or was disconnected for too long. The id of an event is its
+    position in the log: a client that has received the event has received all events up to it."""
     after = last_event_id(request, read_position, "must be the id of an event of this model, sent once")
     replica = await context.registry.get(name)
     if after is not None and _ahead(after, replica) and await replica.sync() is None:

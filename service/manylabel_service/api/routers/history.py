@@ -45,12 +45,20 @@ class LoggedStream(ResponseModel):
     lines: list[int]
 
 
+class AuditOfEntry(ResponseModel):
+    """Prediction whose answer the teacher verifies."""
+
+    id: str
+    rate: float
+    """Probability with which the audit was drawn."""
+
+
 class HistoryEntry(At):
     """Entry of the log of a model; its kind determines the fields."""
 
     time: str
     """Time of the append, by the clock of the store (RFC 3339, UTC)."""
-    kind: Literal["update", "rollback", "label", "describe", "groups", "promise"]
+    kind: Literal["update", "rollback", "label", "describe", "groups", "promise", "served"]
     examples: list[LoggedExample] | None = None
     """Examples of an update."""
     prediction_ids: list[str] | None = None
@@ -70,7 +78,15 @@ class HistoryEntry(At):
     parents: dict[str, str] | None = None
     """Parent of each child."""
     promise: PromiseOfModel | None = None
-    """Precision promised from this entry on; null for none."""
+    """Promises from this entry on; null for none."""
+    audits: list[AuditOfEntry] | None = None
+    """Predictions that were audited under a promise of parity, and wait for the teacher's labels."""
+    answered: int | None = None
+    """Number of answers that were served without the teacher."""
+    empty: int | None = None
+    """Number of those without a label."""
+    unsure: int | None = None
+    """Number of predictions for which the teacher was to be asked because they were unsure."""
     idempotency_key: str | None = None
     """Idempotency key of the request, if it had one."""
 

@@ -84,7 +84,7 @@ class _Truth(NamedTuple):
     "Submit the labels of stored predictions",
     "learn",
     schemas.UpdateResponse,
-    ["prediction_not_found", "prediction_labelled", "prediction_expired", *_LABELLING],
+    ["prediction_not_found", "prediction_labelled", "prediction_expired", "prediction_not_deferred", *_LABELLING],
     takes=(schemas.LabelItem, schemas.LabelBatch),
     example={"id": "01KAHZY4T00000000000000000", "y": ["pets"]},
     keyed=True,
@@ -178,6 +178,7 @@ async def _learn_kept(
         served=[one.scores for one in kept],
         answered=answered or None,
         decisions=[one.decision for one in kept] if any(one.decision is not None for one in kept) else None,
+        deferrals=[one.deferral for one in kept] if any(one.deferral is not None for one in kept) else None,
         deadline=deadline,
     )
 

@@ -35,6 +35,7 @@ from manylabel_service.api.web.routes import DirectRoute, RawJSONResponse, Route
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.explanations import MAX_EXPLAIN, Explainer
+from manylabel_service.hosting.predictions import DrawnPredictions
 from manylabel_service.hosting.selection import Selection
 from manylabel_service.online.replica import Replica
 from manylabel_service.storage import POSITION
@@ -129,6 +130,7 @@ async def predict(request: Request, name: str) -> Response:
         ids = None
         if wanted.keep != "false":
             ids, facts["expires"] = _new_ids(context, len(items.values))
+            predicted = predicted._replace(predictions=DrawnPredictions(predicted.predictions, ids))
         if selection.always_ranked and isinstance(hosted, Replica):
             selection = replace(selection, learning=hosted.model.learning())
         max_bytes = settings.limits.max_response_bytes

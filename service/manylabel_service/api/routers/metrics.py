@@ -9,11 +9,12 @@ from manylabel_core.metrics.reliability import EDGES
 from manylabel_core.metrics.reliability import Reliability as Diagram
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.schemas.base import At, ResponseModel, omitted_if_none
-from manylabel_service.api.schemas.metrics import BothMeasures, Counted, PromiseOfModel
+from manylabel_service.api.schemas.metrics import BothMeasures, Counted, PrecisionOfModel
 from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, measured, online
 from manylabel_service.api.web.parameters import Parameters, from_query
 from manylabel_service.api.web.routes import Router
 from manylabel_service.errors import LabelNotFound, NoReliability, NotCalibrated
+from manylabel_service.hosting.examples import Source
 from manylabel_service.online.state.metrics_history import metrics_history
 
 router = Router("models", errors=["model_not_found"])
@@ -75,23 +76,77 @@ class RecallAtPrecision(ResponseModel):
     recall: float
 
 
-class AccountOfPromise(PromiseOfModel):
-    """Account of a promise of precision. Only true labels from people count."""
+class LabelOfParity(ResponseModel):
+    """Label on which the model and the teacher differed in audits."""
 
-    gate: GateOfPromise
+    label: str
+    added: int
+    """Number of audits in which only the model had the label."""
+    missed: int
+    """Number of audits in which only the teacher had the label."""
+
+
+class AccountOfParity(ResponseModel):
+    """Account of a promise of parity. Only stored predictions count, and only labels of the teacher."""
+
+    parity: float
+    """Promised mean agreement with the teacher of the answers served without it."""
+    of: Source
+    """Source of the teacher's labels."""
+    agreement: Literal["exact", "f1"]
+    """Agreement of two label sets."""
+    audit_rate: float
+    """Least share of sure examples for which the teacher is asked."""
+    state: Literal["learning", "open", "closed"]
+    """`learning`: the teacher has labelled all examples so far. `closed`: it does so again, after audits disagreed."""
+    audit_rate_now: float
+    """Share of sure examples for which the teacher is asked now; 1 unless the state is `open`."""
+    answered: int
+    """Number of answers served without the teacher. Servers log their counts every 100 predictions or every second."""
+    empty_share: float | None
+    """Share of these answers without a label; null without any."""
+    asked: int
+    """Number of predictions for which the teacher was to be asked."""
+    calls_saved: float | None
+    """Share of predictions answered without the teacher; null without any."""
+    audits: int
+    """Number of those in `asked` that were audits of sure examples."""
+    audits_waiting: int
+    """Number of audits that wait for the teacher's labels."""
+    audits_without_answer: int
+    """Number of audits whose labels never came; each counts as wrong."""
+    estimated_wrong: float
+    """Estimated number of sure examples on which the model and the teacher disagree, while the state was `open`."""
+    spread: float
+    """Standard error of this estimate."""
+    allowed: float
+    """Number of disagreements that the promise allows for the same examples."""
+    openings: int
+    """Number of times that the state became `open`."""
+    labels: list[LabelOfParity]
+    """Labels that differed in audits, most often first; at most 20."""
+
+
+class AccountOfPromise(PrecisionOfModel):
+    """Accounts of the promises. Only true labels from people count for precision; without a promise of precision, only
+    `parity` is present."""
+
+    gate: GateOfPromise | None = omitted_if_none()
     """State of labels that may be applied unseen."""
-    settled_gate: GateOfPromise | None
+    settled_gate: GateOfPromise | None = None
     """State of examples that need no review; null: every example needs review."""
-    total: NumbersOfPromise
+    total: NumbersOfPromise | None = omitted_if_none()
     """Numbers since the promise was made."""
-    last_1000: NumbersOfPromise
+    last_1000: NumbersOfPromise | None = omitted_if_none()
     """Numbers of the last 1,000 labels applied, and of the last 1,000 examples."""
-    audited: int
+    audited: int | None = omitted_if_none()
     """Number of settled examples that were audited, with known true labels."""
-    labels: list[LabelOfPromise]
+    labels: list[LabelOfPromise] | None = omitted_if_none()
     """Labels that were applied, those with the lowest precision first; at most 100."""
-    curve: list[RecallAtPrecision]
+    curve: list[RecallAtPrecision] | None = omitted_if_none()
     """Estimates of the recall at other precisions, by the latest examples."""
+    parity: AccountOfParity | None = omitted_if_none()
+    """Account of the promise of parity; present if there is one."""
 
 
 class MetricsOfSource(ResponseModel):
@@ -116,7 +171,7 @@ class Metrics(BothMeasures, Counted):
     """Agreement with labels that are not from people, by their source; present if there were any. All other metrics
     count labels of people only."""
     promise: AccountOfPromise | None = omitted_if_none()
-    """Account of the promise of precision; present if the model has one."""
+    """Accounts of the promises of precision and parity; present if the model has one."""
 
 
 _Column = list[float | None]

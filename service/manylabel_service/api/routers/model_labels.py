@@ -287,21 +287,23 @@ async def set_groups(request: Request, response: Response, context: ContextOf, n
 
 @_change(
     "PUT /v1/models/{name}/promise",
-    "Promise a precision",
+    "Promise a precision, or parity with a teacher",
     errors=["model_follows", "queue_full"],
     takes=(schemas.PromiseRequest, None),
     example={"precision": 0.95, "settled": 0.9, "missed": 0.02, "audit_rate": 0.05},
 )
 async def set_promise(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
-    """Sets the promise: from this position in the log, on every server, predictions say which labels may be applied
-    unseen (`auto`), and whether the example needs review. A different promise starts a new account of errors; `null`
-    ends the promise. The model retains what it has learnt."""
+    """Sets the promises: from this position in the log, on every server. With `precision`, predictions say which labels
+    may be applied unseen (`auto`), and whether the example needs review. With `parity`, stored predictions say whether
+    to ask the teacher (`ask`). A different promise starts a new account of errors, and `null` ends both. The model
+    retains what it has learnt."""
     async with context.registry.use(name) as model:
         replica = online(model)
         document, raw = await read_json(request)
         key = idempotency_key(request, "promise", raw)
-        target = None if document is None else validated(schemas.PromiseRequest, document).target
-        return await changed(request, response, replica, SetPromise(target, key))
+        wanted = None if document is None else validated(schemas.PromiseRequest, document)
+        targets = (None, None) if wanted is None else (wanted.target, wanted.parity_target)
+        return await changed(request, response, replica, SetPromise(targets[0], key, targets[1]))
 
 
 def _check_count(document: Any) -> None:

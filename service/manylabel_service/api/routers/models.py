@@ -97,7 +97,7 @@ def _change(state: OnlineModel, wanted: schemas.ModelRequest) -> None:
         state.learner.pipeline.grow(state.learner.n_features_, len(state.labels))
     if wanted.promise is not None:
         try:
-            state.set_promise(wanted.promise.target)
+            state.set_promise(wanted.promise.target, wanted.promise.parity_target)
         except InvalidField as error:
             raise InvalidField(("promise", *error.path), error.detail) from error
 

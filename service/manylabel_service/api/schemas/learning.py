@@ -1,6 +1,6 @@
 """Responses to predictions and updates, and events."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -61,6 +61,11 @@ class Prediction(ResponseModel):
     """Labels that may be applied unseen; present if the model promises a precision."""
     review: bool | None = None
     """Whether the example needs review; present if the model promises a precision."""
+    ask: bool | None = None
+    """Whether to ask the teacher; if false, serve `labels`, and submit none from the teacher. Present if the model
+    promises parity and the prediction is stored (`keep=true`)."""
+    why: Literal["unsure", "audit", "sure"] | None = None
+    """Reason to ask or not; `audit`: the answer may well do, and the teacher is asked to verify the promise."""
     explanations: dict[str, Explanation] | None = None
     """Explanation of each predicted label, if `explain` is set."""
     id: str | None = None

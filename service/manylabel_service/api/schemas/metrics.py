@@ -1,9 +1,12 @@
 """Metrics that several responses have."""
 
+from typing import Literal
+
 from pydantic import Field, create_model
 
 from manylabel_core.metrics.measures import MEASURES, STREAMED
 from manylabel_service.api.schemas.base import At, ResponseModel, omitted_if_none
+from manylabel_service.hosting.examples import Source
 
 _Measured = create_model(
     "BaselineMeasures",
@@ -77,17 +80,29 @@ class BothMeasures(ResponseModel):
     """Drift alarms; present only if the model watches for drift."""
 
 
-class PromiseOfModel(ResponseModel):
+class PrecisionOfModel(ResponseModel):
     """Promise of precision."""
 
-    precision: float
-    """Share of right labels among those applied unseen."""
-    settled: float | None
+    precision: float | None = omitted_if_none()
+    """Share of right labels among those applied unseen; omitted without a promise of precision."""
+    settled: float | None = None
     """Share of entirely right examples among those that need no review; null: every example needs review."""
-    missed: float
+    missed: float | None = omitted_if_none()
     """Share of all true labels that may be missed in examples without review."""
-    audit_rate: float
-    """Share of settled examples that are sent to review for audits."""
+    audit_rate: float | None = omitted_if_none()
+    """Share of settled examples that are sent to review for audits, and least share of sure examples for which the
+    teacher is asked."""
+
+
+class PromiseOfModel(PrecisionOfModel):
+    """Promise of precision, of parity with a teacher, or of both."""
+
+    parity: float | None = omitted_if_none()
+    """Mean agreement with the teacher of the answers served without it; omitted without a promise of parity."""
+    of: Source | None = omitted_if_none()
+    """Source of the teacher's labels."""
+    agreement: Literal["exact", "f1"] | None = omitted_if_none()
+    """Agreement of two label sets: 1 if they are equal, else 0; or their F1."""
 
 
 class Counted(At):

@@ -91,7 +91,7 @@ class ModelStatus(At, _Spec):
     parents: dict[str, str]
     """Parent of each label that has one."""
     promise: PromiseOfModel | None
-    """Promised precision; null for none."""
+    """Promised precision and parity; null for none."""
     features: int
     """Number of features that the model knows."""
     bytes: int

@@ -13,11 +13,15 @@ from pydantic import (
     StrictBool,
     StrictStr,
     Tag,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 
 from manylabel_core.datasets.label_details import MAX_CHARACTERS
 from manylabel_core.label_structure import Group
+from manylabel_core.parity import ParityTarget
+from manylabel_core.parity.parity import MIN_AUDIT_RATE
 from manylabel_core.promise import Target
 from manylabel_core.records.forms import input_kind, input_kind_of_numbers
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
@@ -344,21 +348,58 @@ _Share = Annotated[float, Field(strict=True, gt=0, lt=1, allow_inf_nan=False)]
 
 
 class PromiseRequest(RequestModel):
-    """Promise of precision: share of right labels among those applied unseen, in the long run."""
+    """Promise of precision, of parity with a teacher, or of both, in the long run."""
 
-    precision: _Share
-    """Share of right labels among those applied unseen (`auto`)."""
+    parity: _Share | None = None
+    """Mean agreement with the teacher of the answers that are served without it (`ask` is false); null: no promise of
+    parity."""
+    precision: Annotated[_Share | None, Field(validate_default=True)] = None
+    """Share of right labels among those applied unseen (`auto`); null: no promise of precision."""
     settled: _Share | None = 0.9
     """Share of entirely right examples among those that need no review; null: every example needs review."""
     missed: _Share = 0.02
     """Share of all true labels that may be missed in examples without review."""
     audit_rate: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] = 0.05
-    """Share of settled examples that are sent to review for audits, so that the promise stays verified."""
+    """Share of settled examples that are sent to review for audits, and least share of sure examples for which the
+    teacher is asked (0.01 or more), so that the promises stay verified."""
+    of: Source = "machine"
+    """Source of the teacher's labels. Only its labels count for parity."""
+    agreement: Literal["exact", "f1"] = "exact"
+    """Agreement of two label sets: 1 if they are equal, else 0; or their F1."""
+
+    @field_validator("precision")
+    @classmethod
+    def _check_promised(cls, precision: float | None, info: ValidationInfo) -> float | None:
+        if precision is None and "parity" in info.data and info.data["parity"] is None:
+            raise ValueError("must be a number above 0 and below 1, unless parity is promised")
+        return precision
+
+    @field_validator("settled", "missed", "of", "agreement")
+    @classmethod
+    def _check_used(cls, value: Any, info: ValidationInfo) -> Any:
+        needed = "precision" if info.field_name in ("settled", "missed") else "parity"
+        if value is not None and needed in info.data and info.data[needed] is None:
+            raise ValueError(f"must be omitted without {needed}")
+        return value
+
+    @field_validator("audit_rate")
+    @classmethod
+    def _check_audit_rate(cls, rate: float, info: ValidationInfo) -> float:
+        if info.data.get("parity") is not None and rate < MIN_AUDIT_RATE:
+            raise ValueError(f"must be at least {MIN_AUDIT_RATE} with parity")
+        return rate
 
     @property
-    def target(self) -> Target:
-        """The target of the promise."""
-        return Target(**self.model_dump())
+    def target(self) -> Target | None:
+        """The target of the promise of precision."""
+        return None if self.precision is None else Target(self.precision, self.settled, self.missed, self.audit_rate)
+
+    @property
+    def parity_target(self) -> ParityTarget | None:
+        """The target of the promise of parity."""
+        if self.parity is None:
+            return None
+        return ParityTarget(self.parity, self.of, self.agreement, self.audit_rate)
 
 
 class RollbackRequest(RequestModel):
@@ -470,7 +511,7 @@ class ModelRequest(ModelSpec):
     parents: Parents = Field(default_factory=dict)
     """Parent of each child: a true label implies its parent."""
     promise: PromiseRequest | None = None
-    """Promise of precision; null for none."""
+    """Promises of precision and parity; null for none."""
 
     @property
     def spec(self) -> ModelSpec:

@@ -21,7 +21,7 @@ _MAX_ITEM_BYTES = 8
 """Maximum bytes of a weight."""
 _NO_GROUPS = 3
 """Bytes of groups and parents without any."""
-_NO_PROMISE = 12
+_NO_PROMISE = 25
 """Maximum bytes of promises without a promise."""
 
 

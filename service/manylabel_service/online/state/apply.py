@@ -43,7 +43,8 @@ class ApplyResult(NamedTuple):
 
     `replayed` means that nothing was done: an earlier entry had the same key, or all its lines had been learnt.
     `learnt` is the number of examples learnt, `alarms` are the drift alarms at its examples, `previous_position` is the
-    position of the previous entry, and `label_changes` are new and changed labels.
+    position of the previous entry, `label_changes` are new and changed labels, and `openings` says whether the gate of
+    a promise of parity opened (True) or closed, in order.
     """
 
     answer: UpdateOutcome | ServiceError
@@ -52,6 +53,7 @@ class ApplyResult(NamedTuple):
     alarms: tuple[Alarm, ...] = ()
     previous_position: str = START
     label_changes: tuple[LabelChange, ...] = ()
+    openings: tuple[bool, ...] = ()
 
 
 class LogEntry(NamedTuple):
@@ -85,6 +87,7 @@ class _Entry:
     alarms: list[tuple[int, str | None]] = field(default_factory=list)
     """Alarms of the entry: number of the example (from 1) and label."""
     new_labels: list[str] = field(default_factory=list)
+    openings: list[bool] = field(default_factory=list)
 
 
 class _Block:
@@ -348,7 +351,7 @@ class ApplyBatch:
             if change.needs is not None and target is None:
                 self.needed_snapshot = change.needs
                 return False
-            previous = model.position
+            previous, was_open = model.position, model.promises.open
             try:
                 changes = tuple(change.apply(model, entry.position, target))
             except ServiceError as error:
@@ -357,7 +360,8 @@ class ApplyBatch:
                 answer = UpdateOutcome(entry.position, model.updates, None, rolled_back_to=change.needs)
                 if change.key is not None:
                     model.keys.add(change.key, answer)
-                outcome = ApplyResult(answer, previous_position=previous, label_changes=changes)
+                openings = () if model.promises.open == was_open else (not was_open,)
+                outcome = ApplyResult(answer, previous_position=previous, label_changes=changes, openings=openings)
         model.position = entry.position
         self._waiting.popleft()
         self.outcomes.append(outcome)
@@ -427,6 +431,8 @@ class ApplyBatch:
         else:
             for row in range(len(block)):
                 _measure_other(model, block, row, scores[row])
+        if model.promises.parity is not None and block.has_late:
+            _count_teacher(model, block)
         promise, decisions = model.promises.promise, None
         if promise is not None and probabilities is not None:
             decisions = _decide(model, promise, block, scores, probabilities)
@@ -473,6 +479,7 @@ class ApplyBatch:
             alarms=alarms,
             previous_position=previous,
             label_changes=tuple(new_labels(model, entry.new_labels)) if entry.new_labels else (),
+            openings=tuple(entry.openings),
         )
 
 
@@ -576,6 +583,28 @@ def _decide(
         if served is not None and (decision := served[number - 1]) is not None:
             promise.learn_served(decision, target, block.complete_targets[row], hidden)
     return decisions
+
+
+def _count_teacher(model: OnlineModel, block: _Block) -> None:
+    """Count the teacher's complete labels of predictions that were served under the promise of parity."""
+    promises, hidden = model.promises, set(model.hidden_columns)
+    for row, (entry, number) in enumerate(zip(block.entries, block.numbers, strict=True)):
+        update, example = entry.update, block.examples[row]
+        if promises.parity is None or example.source != promises.parity.target.of or not block.complete_targets[row]:
+            continue
+        if update.prediction_ids is None or update.served is None or update.deferrals is None:
+            continue
+        if (deferral := update.deferrals[number - 1]) is None:
+            continue
+        target = block.targets.part(row, row + 1)
+        answer = set(np.flatnonzero(update.served[number - 1] > 0).tolist()) - hidden
+        teacher = set(target.indices[target.signs > 0].tolist()) - hidden
+        columns = np.array(model.labels.lookup(example.y.names), dtype=np.int64)
+        n_others = int(((columns < 0) & (example.y.signs > 0)).sum())
+        was_open = promises.open
+        promises.count_teacher(update.prediction_ids[number - 1], deferral, answer, teacher, n_others)
+        if promises.open != was_open:
+            entry.openings.append(promises.open)
 
 
 def _repeats_key(entry: _Entry, others: Iterable[_Entry]) -> bool:

@@ -6,17 +6,20 @@ idempotency, responses and events of all kinds alike.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 from manylabel_core.label_structure import Group
+from manylabel_core.parity import ParityTarget
+from manylabel_core.parity.parity import MIN_AUDIT_RATE
 from manylabel_core.promise import Target
+from manylabel_service import ulid
 from manylabel_service.errors import InvalidField
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state import groups as label_groups
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit, check_edit, nbytes_of
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.online.state.promises import check_target
+from manylabel_service.online.state.promises import check_parity, check_target, promise_to_json
 
 MANY_DESCRIBED, MANY_CHARACTERS, MANY_GROUPED = 100, 10_000, 500
 """Numbers of described labels, of their characters, and of labels in groups or with a parent, above which a change
@@ -272,33 +275,98 @@ class Regroup(Control):
 
 @dataclass(frozen=True, slots=True)
 class SetPromise(Control):
-    """Start of a promise of precision; without a target, end of the promise."""
+    """Start of a promise of precision, of parity with a teacher, or of both; without targets, end of the promises."""
 
     target: Target | None
     key: IdempotencyKey | None = None
+    parity: ParityTarget | None = None
     code = 5
 
     @property
     def facts(self) -> tuple[Any, ...]:
-        return (self.target,)
+        return (self.target,) if self.parity is None else (self.target, self.parity)
 
     @classmethod
-    def read(cls, key: IdempotencyKey | None, target: list[float | None] | None) -> "SetPromise":
+    def read(
+        cls, key: IdempotencyKey | None, target: list[float | None] | None, parity: list[Any] | None = None
+    ) -> "SetPromise":
         try:
             found = None if target is None else Target(*target)  # type: ignore[arg-type]
+            found_parity = None if parity is None else ParityTarget(*parity)
             if found is not None:
                 check_target(found)
+            if found_parity is not None:
+                check_parity(found_parity)
         except InvalidField as error:
             raise ValueError(str(error)) from error
-        return cls(found, key)
+        return cls(found, key, found_parity)
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": "promise", "promise": None if self.target is None else self.target._asdict()}
+        return {"kind": "promise", "promise": promise_to_json(self.target, self.parity)}
 
     def apply(self, model: OnlineModel, position: str, target: OnlineModel | None) -> Iterable[LabelChange]:
-        model.set_promise(self.target)
+        model.set_promise(self.target, self.parity)
         return ()
 
 
-CONTROLS: tuple[type[Control], ...] = (Rollback, Relabel, Describe, Regroup, SetPromise)
+@dataclass(frozen=True, slots=True)
+class Served(Control):
+    """Predictions that were served under a promise of parity: the audits that wait for the teacher, and counts.
+
+    Attributes
+    ----------
+    version : number of the promise.
+    audits : ids of the predictions that are audits, and the probability of each audit.
+    counts : numbers of answers, of answers without a label, and of unsure examples.
+    now_ms, expires_ms : time of the server, and when these audits expire, in milliseconds of Unix time.
+    """
+
+    version: int
+    audits: tuple[tuple[str, float], ...]
+    counts: tuple[int, int, int]
+    now_ms: int
+    expires_ms: int
+    key: IdempotencyKey | None = None
+    code = 6
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        return self.version, self.audits, self.counts, self.now_ms, self.expires_ms
+
+    @classmethod
+    def read(
+        cls,
+        key: IdempotencyKey | None,
+        version: int,
+        audits: list[Any],
+        counts: list[int],
+        now_ms: int,
+        expires_ms: int,
+    ) -> "Served":
+        numbers = (version, *counts, now_ms, expires_ms)
+        if len(counts) != 3 or any(type(number) is not int or not 0 <= number < 2**53 for number in numbers):
+            raise ValueError("expected counts and times")
+        for id, rate in audits:
+            if not ulid.valid(id) or type(rate) is not float or not MIN_AUDIT_RATE <= rate <= 1.0:
+                raise ValueError("expected ids of predictions and the probabilities of their audits")
+        answered, empty, unsure = counts
+        return cls(
+            version, tuple((id, rate) for id, rate in audits), (answered, empty, unsure), now_ms, expires_ms, key
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        answered, empty, unsure = self.counts
+        audits = [{"id": id, "rate": rate} for id, rate in self.audits]
+        return {"kind": "served", "audits": audits, "answered": answered, "empty": empty, "unsure": unsure}
+
+    def apply(self, model: OnlineModel, position: str, target: OnlineModel | None) -> Iterable[LabelChange]:
+        model.promises.note_served(self.version, self.audits, self.counts, self.now_ms, self.expires_ms)
+        return ()
+
+    def as_followed(self) -> "Served":
+        """Return the entry for a follower, which has served nothing."""
+        return replace(self, audits=(), counts=(0, 0, 0))
+
+
+CONTROLS: tuple[type[Control], ...] = (Rollback, Relabel, Describe, Regroup, SetPromise, Served)
 """All kinds of control entries."""

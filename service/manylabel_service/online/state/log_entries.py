@@ -1,14 +1,16 @@
 """Log entries, an Update or a `Control`, as bytes and back.
 
-An entry is a msgpack array, [format, kind, key, digest, ...]. A rollback continues with [to], a relabel
-with [label, to, merges], followed by `paused` if the label is paused or resumed, a describe with [{label: {field: text
-or null}}], a regroup with [[[name, labels, choose], ...], {child: parent}], a promise with [[precision, settled,
-missed, audit rate] or null], an update with [want_predictions, want_probabilities, origin, examples]. An origin is null
-or [prediction ids, served scores, stream key, stream lines], followed by [[versions, [version, label names], ...],
-decisions], each possibly null, if versions of a trained model served or precision was promised, then by the last line,
-if it was forgotten. An example is [names, indices, values, label names, signs, complete], then its weight, the source
-of its labels, its vectors, {field: values}, and its reference; defaults at the end (1, "human", null) are omitted. The
-format is the number since which entries have this layout.
+An entry is a msgpack array, [format, kind, key, digest, ...]. A rollback continues with [to], a relabel with [label,
+to, merges], followed by `paused` if the label is paused or resumed, a describe with [{label: {field: text or null}}], a
+regroup with [[[name, labels, choose], ...], {child: parent}], a promise with [[precision, settled, missed, audit rate]
+or null], followed by [parity, source, agreement, audit rate] if parity is promised, served predictions with [version,
+[[id, rate], ...], counts, now_ms, expires_ms], an update with [want_predictions, want_probabilities, origin, examples].
+An origin is null or [prediction ids, served scores, stream key, stream lines], followed by [[versions, [version, label
+names], ...], decisions], each possibly null, if versions of a trained model served or something was promised, then by
+the last line, if it was forgotten. A decision is null or bytes; if parity was promised, a pair [decision on labels,
+deferral]. An example is [names, indices, values, label names, signs, complete], then its weight, the source of its
+labels, its vectors, {field: values}, and its reference; defaults at the end (1, "human", null) are omitted. The format
+is the number since which entries have this layout.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so an entry replays to the same bits on
 every machine. Decoding executes no code from an entry, and accepts only the output of `encode`.
@@ -22,12 +24,13 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.parity import Deferral
 from manylabel_core.promise import Decision
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import MAX_REF_BYTES, Example, Features, Labels, Source
 from manylabel_service.idempotency import FORGOTTEN, MAX_KEY_BYTES, IdempotencyKey
-from manylabel_service.online.state.controls import CONTROLS, Control
+from manylabel_service.online.state.controls import CONTROLS, Control, Served
 from manylabel_service.online.state.served_metrics import ServedBy
 from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.release import FORMAT
@@ -47,7 +50,7 @@ class Update(NamedTuple):
     one id per example, and no prediction gets the same label twice. `served` then has the scores that were served: a
     float64 array per example, one score per label minus its threshold, NaN for none. For a trained model, `answered`
     names the version that served each prediction, and the scores are for the labels of that version. `decisions` are
-    the decisions served with the scores, if precision was promised.
+    the decisions served with the scores, if precision was promised, and `deferrals` those if parity was.
     """
 
     examples: tuple[Example, ...]
@@ -59,18 +62,20 @@ class Update(NamedTuple):
     served: tuple[NDArray[np.float64], ...] | None = None
     answered: tuple[ServedBy, ...] | None = None
     decisions: tuple[Decision | None, ...] | None = None
+    deferrals: tuple[Deferral | None, ...] | None = None
 
     def without(self, indices: Container[int]) -> "Update":
         """Return the update without the examples at these indices."""
         left = [index for index in range(len(self.examples)) if index not in indices]
         ids, stream, served, answered = self.prediction_ids, self.stream, self.served, self.answered
-        decisions = self.decisions
+        decisions, deferrals = self.decisions, self.deferrals
         return self._replace(
             examples=tuple(self.examples[index] for index in left),
             prediction_ids=None if ids is None else tuple(ids[index] for index in left),
             served=None if served is None else tuple(served[index] for index in left),
             answered=None if answered is None else tuple(answered[index] for index in left),
             decisions=None if decisions is None else tuple(decisions[index] for index in left),
+            deferrals=None if deferrals is None else tuple(deferrals[index] for index in left),
             stream=None if stream is None else StreamPart(stream.key, tuple(stream.lines[index] for index in left)),
         )
 
@@ -87,9 +92,11 @@ class Update(NamedTuple):
 
 def as_followed(change: "Change") -> "Change":
     """Return a change for a follower, without the predictions that the leader served."""
+    if isinstance(change, Served):
+        return change.as_followed()
     if not isinstance(change, Update):
         return change
-    return change._replace(served=None, answered=None, decisions=None)
+    return change._replace(served=None, answered=None, decisions=None, deferrals=None)
 
 
 Change = Update | Control
@@ -119,10 +126,11 @@ def encode_head(update: Update) -> bytes:
     if update.prediction_ids is not None or update.stream is not None:
         key, lines, through = update.stream or (None, None, None)
         origin = (update.prediction_ids, _packed_scores(update.served), key, lines)
-        if not (update.answered is None and update.decisions is None and through is None):
+        decided = _packed_decisions(update)
+        if not (update.answered is None and decided is None and through is None):
             by = update.answered
             versions = None if by is None else [[each.version for each in by], *dict(by).items()]
-            origin = (*origin, versions, _packed_decisions(update.decisions))
+            origin = (*origin, versions, decided)
             if through is not None:
                 origin = (*origin, through)
     wants = (update.want_predictions, update.want_probabilities)
@@ -172,6 +180,8 @@ def _update(
 ) -> Update:
     ids, served, stream, lines, *more = origin or (None, None, None, ())
     versions, decisions, through = (*more, None, None, None)[:3]
+    read = None if decisions is None else [read_decisions(packed) for packed in decisions]
+    deferrals = None if read is None else tuple(deferral for _, deferral in read)
     update = Update(
         tuple(_unpack(*example) for example in examples),
         key,
@@ -181,7 +191,8 @@ def _update(
         want_probabilities=want_probabilities,
         served=None if served is None else tuple(np.frombuffer(row, dtype="<f8") for row in served),
         answered=None if versions is None else _answered(*versions),
-        decisions=None if decisions is None else tuple(read_decision(packed) for packed in decisions),
+        decisions=None if read is None else tuple(decision for decision, _ in read),
+        deferrals=deferrals if deferrals and any(each is not None for each in deferrals) else None,
     )
     _check(update)
     return update
@@ -216,8 +227,9 @@ def _check(update: Update) -> None:
     for kept in (update.prediction_ids, update.served):
         if (kept is None) != (update.prediction_ids is None) or (kept is not None and len(kept) != n_examples):
             raise ValueError(f"{n_examples} examples must have as many ids of predictions, with served scores")
-    if update.decisions is not None and len(update.decisions) != len(update.served or ()):
-        raise ValueError("each served prediction must have a decision or null")
+    for decisions in (update.decisions, update.deferrals):
+        if decisions is not None and len(decisions) != len(update.served or ()):
+            raise ValueError("each served prediction must have a decision or null")
     if update.answered is not None:
         widths = [len(answered.labels) for answered in update.answered]
         if widths != [len(scores) for scores in update.served or ()]:
@@ -235,18 +247,30 @@ def _packed_scores(served: Sequence[NDArray[np.float64]] | None) -> list[bytes] 
     return None if served is None else [scores.astype("<f8", copy=False).tobytes() for scores in served]
 
 
-def _packed_decisions(decisions: Sequence[Decision | None] | None) -> list[bytes | None] | None:
-    return None if decisions is None else [pack_decision(decision) for decision in decisions]
+_PackedDecisions = bytes | list[bytes | None] | None
 
 
-def pack_decision(decision: Decision | None) -> bytes | None:
-    """Return a decision as bytes."""
-    return None if decision is None else decision.values.astype("<f8", copy=False).tobytes()
+def _packed_decisions(update: Update) -> list[_PackedDecisions] | None:
+    if update.decisions is None and update.deferrals is None:
+        return None
+    nothing = (None,) * len(update.examples)
+    pairs = zip(update.decisions or nothing, update.deferrals or nothing, strict=True)
+    return [pack_decisions(decision, deferral) for decision, deferral in pairs]
 
 
-def read_decision(packed: bytes | None) -> Decision | None:
-    """Return a decision written by `pack_decision`; raises ValueError for other bytes."""
-    return None if packed is None else Decision(np.frombuffer(packed, dtype="<f8")).check()
+def pack_decisions(decision: Decision | None, deferral: Deferral | None) -> _PackedDecisions:
+    """Return a decision on labels, and a deferral, for msgpack."""
+    packed = [None if one is None else one.values.astype("<f8", copy=False).tobytes() for one in (decision, deferral)]
+    return packed[0] if deferral is None else packed
+
+
+def read_decisions(packed: _PackedDecisions) -> tuple[Decision | None, Deferral | None]:
+    """Return the decisions written by `pack_decisions`; raises ValueError or TypeError for something else."""
+    decision, deferral = packed if isinstance(packed, list) else (packed, None)
+    return (
+        None if decision is None else Decision(np.frombuffer(decision, dtype="<f8")).check(),
+        None if deferral is None else Deferral(np.frombuffer(deferral, dtype="<f8")).check(),
+    )
 
 
 def _pack(x: Features, y: Labels, weight: float, source: str, ref: str | None) -> list[object]:

@@ -16,6 +16,7 @@ from manylabel_core import Prequential, Vocabulary
 from manylabel_core.alike import AlikeNames
 from manylabel_core.label_structure import Group
 from manylabel_core.online.learner import OnlineLearner
+from manylabel_core.parity import Deferral, ParityTarget
 from manylabel_core.promise import Decision, Target
 from manylabel_core.records import TextSettings
 from manylabel_core.rows import VECTOR_COLUMNS, Rows
@@ -39,7 +40,7 @@ from manylabel_service.online.state.label_table import LabelFacts, drift_to_json
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.old_names import OldNames
 from manylabel_service.online.state.partial_truths import PartialLabels
-from manylabel_service.online.state.promises import Promises, check_target
+from manylabel_service.online.state.promises import Promises, check_parity, check_target
 from manylabel_service.online.state.served_metrics import NothingLearnt, ServedMetrics
 from manylabel_service.online.state.source_metrics import SourceMetrics
 from manylabel_service.online.state.stream_offsets import StreamOffsets
@@ -105,7 +106,7 @@ class OnlineModel:
     details : titles, descriptions and URIs of labels.
     titles : words of titles and descriptions as evidence for the learner; None if they are not used.
     groups : groups and parents of labels; like names, they are not rolled back.
-    promises : promise of precision, if any; a rollback undoes what was learnt for it.
+    promises : promises of precision and parity, if any; a rollback undoes what was learnt for them.
     sources : metrics of labels that are not from people.
     old_names : names of labels before they were renamed or merged.
     alike : names of labels by their common form; not part of the state.
@@ -173,30 +174,36 @@ class OnlineModel:
         """
         names, hidden = self.labels.names, self.hidden
         raw = self._predicted(xs, probabilities)
-        return [prediction(row, names, own, hidden, decision) for row, own, decision in raw]
+        return [prediction(row, names, own, hidden, decided, deferral) for row, own, decided, deferral in raw]
 
     def predicting(self, xs: Sequence[Features], probabilities: bool = False) -> list[Callable[[], Prediction]]:
         """Predict like `predict`; return a maker of each prediction, which has the state of now."""
         names, hidden = self.labels.names, frozenset(self.hidden)
         raw = self._predicted(xs, probabilities)
-        return [partial(prediction, row, names, own, hidden, decision) for row, own, decision in raw]
+        return [partial(prediction, row, names, own, hidden, decided, deferral) for row, own, decided, deferral in raw]
 
     def _predicted(
         self, xs: Sequence[Features], probabilities: bool
-    ) -> Iterable[tuple[NDArray[np.float64], NDArray[np.float64] | None, Decision | None]]:
-        """Return the scores, the probabilities if requested, and the decision if precision is promised."""
+    ) -> Iterable[tuple[NDArray[np.float64], NDArray[np.float64] | None, Decision | None, Deferral | None]]:
+        """Return the scores, the probabilities if requested, and the decisions of the promises of precision and
+        parity."""
         scores = self._score(xs)
-        promise = self.promises.promise
-        likely = self.learner.pipeline.probabilities(scores) if probabilities or promise is not None else None
+        promise, parity = self.promises.promise, self.promises.parity
+        likely = self.learner.pipeline.probabilities(scores) if probabilities or self.promises else None
         if (shown := self.groups.shown) is not None:
             shown.decide(scores)
             if likely is not None:
                 shown.agree(likely)
         rows = repeat(None) if likely is None or not probabilities else likely
         decisions: Iterable[Decision | None] = repeat(None)
-        if promise is not None and likely is not None:
-            decisions = promise.decide(*self.for_promise(likely, scores))
-        return zip(scores, rows, decisions, strict=False)
+        deferrals: Iterable[Deferral | None] = repeat(None)
+        if self.promises and likely is not None:
+            likely, scores_of_promise, parents = self.for_promise(likely, scores)
+            if promise is not None:
+                decisions = promise.decide(likely, scores_of_promise, parents)
+            if parity is not None:
+                deferrals = parity.defer(likely, scores_of_promise)
+        return zip(scores, rows, decisions, deferrals, strict=False)
 
     def factor(self, source: str) -> float:
         """Return the factor of the weight of examples whose labels come from a source; 0: they are not learnt."""
@@ -368,6 +375,7 @@ class OnlineModel:
         """Take over the state of requests from another state of the same log, without metrics; consumes the other
         state."""
         self.keys, self.labelled, self.streams = other.keys, other.labelled, other.streams
+        self.promises.waiting = {} if self.promises.parity is None else other.promises.waiting
         self.labelled.parts.roll_back(PartialLabels())
 
     def _continues(self, labels: Sequence[str]) -> bool:
@@ -452,13 +460,18 @@ class OnlineModel:
         self.relabels += 1
         return list(new)
 
-    def set_promise(self, target: Target | None) -> None:
-        """Set or end (None) the promise of precision. Raises InvalidField, also if the model has no probabilities."""
+    def set_promise(self, target: Target | None, parity: ParityTarget | None = None) -> None:
+        """Set or end (None) the promises of precision and parity. Raises InvalidField, also if the model has no
+        probabilities, or does not learn from the teacher."""
         if target is not None:
             check_target(target)
-            if not self.learner.calibrate:
-                raise InvalidField((), "needs probabilities: this model has none, as calibrate is false")
-        self.promises.set(target)
+        if parity is not None:
+            check_parity(parity)
+            if self.factor(parity.of) <= 0.0:
+                raise InvalidField(("of",), f"must be learnt: the weight of {parity.of!r} in sources of the model is 0")
+        if (target or parity) is not None and not self.learner.calibrate:
+            raise InvalidField((), "needs probabilities: this model has none, as calibrate is false")
+        self.promises.set(target, parity)
 
     def describe(self, edits: Mapping[str, Edit]) -> list[str]:
         """Change titles, descriptions and URIs of labels; return newly declared labels.
@@ -562,7 +575,7 @@ class OnlineModel:
         seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
         seed.retired, seed.paused = self.retired, self.paused
         seed.old_names, seed.details, seed.groups = self.old_names, self.details, self.groups
-        seed.promises, seed.sources = self.promises, self.sources
+        seed.promises, seed.sources = self.promises.without_waiting(), self.sources
         seed.scaled_before = self.scaled_before
         seed.position = SEED
         return seed.to_buffer()
@@ -678,8 +691,8 @@ class OnlineModel:
             model.titles.restore(model.details.by_column())
         model.groups = Groups.from_array(arrays["groups"], model.labels.names, (model.paused, model.retired))
         model.sources = SourceMetrics.from_array(arrays["sources"])
-        model.promises = Promises.from_array(arrays["promise"], len(model.labels))
-        if model.promises.promise is not None and not model.learner.calibrate:
+        model.promises = Promises.from_array(arrays["promise"], len(model.labels), requests)
+        if model.promises and not model.learner.calibrate:
             raise ValueError("promise: the model has no probabilities")
         model.prequential.restore(_group("prequential", arrays))
         model.hide()

@@ -21,7 +21,7 @@ def tiers_of_model(model: OnlineModel) -> tuple[str, ...]:
     needs = {
         "vectors": model.features.layout.n_vector_values > 0,
         "groups": bool(model.groups.columns),
-        "promise": model.promises.promise is not None,
+        "promise": bool(model.promises),
     }
     return (*(tier for tier, needed in needs.items() if needed), *tiers_of_growth(model, SizeDelta()))
 
@@ -35,7 +35,7 @@ def tiers_of_growth(model: OnlineModel, growth: SizeDelta) -> tuple[str, ...]:
 def tiers_of_control(change: Control) -> tuple[str, ...]:
     """Return the tiers that a control entry needs besides those of the growth; a rollback needs those of its target."""
     if isinstance(change, SetPromise):
-        return () if change.target is None else ("promise",)
+        return () if change.target is None and change.parity is None else ("promise",)
     return ("groups",) if isinstance(change, Regroup) else ()
 
 

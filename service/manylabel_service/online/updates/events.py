@@ -22,6 +22,8 @@ def events_of(result: ApplyResult) -> Iterator[Event]:
         events.append(Event("label", position, {**data, "label": label, "change": change, **more}))
     for updates, alarmed in result.alarms:
         events.append(Event("drift", position, {"position": position, "updates": updates, "label": alarmed}))
+    for is_open in result.openings:
+        events.append(Event("parity", position, {**data, "state": "open" if is_open else "closed"}))
     if result.learnt:
         events.append(Event("update", position, {**data, "examples": result.learnt}))
     for event in events[:-1]:

@@ -21,7 +21,7 @@ export async function render({ name }, { signal }) {
   if (status.algorithm === 'trained') return trained(name);
   const known = await call('GET', ofModel(name, 'labels'), { query: { limit: MAX_LABELS }, signal });
   const example = status.text?.fields?.length ? Object.fromEntries(status.text.fields.map((field) => [field, 'Black cat'])) : { title: 'Black cat', pages: 3 };
-  const labelling = new Labelling(name, example, known.labels.filter(({ retired, paused }) => !retired && !paused).map(({ label }) => label), signal, status.promise ? 'review' : 'uncertainty');
+  const labelling = new Labelling(name, example, known.labels.filter(({ retired, paused }) => !retired && !paused).map(({ label }) => label), signal, status.promise?.precision ? 'review' : 'uncertainty');
   await labelling.start();
   return labelling.element;
 }

@@ -11,6 +11,7 @@ import { feed } from './model/feed.js';
 import { followers } from './model/followers.js';
 import { labels } from './model/labels.js';
 import { Live } from './model/live.js';
+import { parity } from './model/parity.js';
 import { promise } from './model/promise.js';
 import { reliability } from './model/reliability.js';
 import { seen } from './model/seen.js';
@@ -44,6 +45,7 @@ export async function render({ name }, { signal }) {
     !trained && fields(live),
     !trained && reliability(live),
     !trained && promise(live),
+    !trained && parity(live),
     h('div', { class: 'grid' }, feed(live), trained ? null : snapshots(live)),
     settings(live));
 }

@@ -27,6 +27,7 @@ function told(kind, data) {
   switch (kind) {
     case 'drift': return [tag('drift', 'warn'), data.label === null ? ' over all labels' : ` of label ${data.label}`, `, at example ${count(data.updates)}`];
     case 'label': return [tag('label', ''), data.change === 'new' ? ` ${data.label} is new` : data.change === 'described' ? ` ${data.label} has a new description` : data.change === 'renamed' ? ` ${data.before} was renamed to ${data.label}` : data.change === 'merged' ? ` ${data.before} was merged into ${data.label}` : ` ${data.before ?? data.label} was ${data.change}`];
+    case 'parity': return [tag('teacher', data.state === 'open' ? 'good' : 'warn'), data.state === 'open' ? ' sure examples are answered without the teacher' : ' the teacher labels all examples'];
     case 'rollback': return [tag('rollback', 'bad'), ` to position ${data.to}: ${counted(data.updates, 'example')} learnt`];
     case 'promoted': return [tag('promoted', 'good'), ` version ${data.version}${data.previous === null ? '' : `, instead of ${data.previous}`}`];
     case 'not_promoted': return [tag('held back', 'warn'), ` version ${data.version}: ${data.reason}`];

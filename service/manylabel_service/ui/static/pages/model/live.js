@@ -5,7 +5,7 @@ import { watch } from '../../core/stream.js';
 import { repeat } from '../../core/section.js';
 
 /** What is told as it happens; not each update, of which there may be thousands a second: measures come once a second. */
-const KINDS = ['drift', 'label', 'rollback', 'promoted', 'not_promoted'];
+const KINDS = ['drift', 'label', 'parity', 'rollback', 'promoted', 'not_promoted'];
 const LOOK_MS = 5_000;
 const RATE_LOOKS = 6;
 const DRAW_MS = 250;

@@ -7,6 +7,7 @@ import { call, ofModel } from '../../core/api.js';
 import { h, replace, shown } from '../../core/dom.js';
 import { count, value } from '../../core/format.js';
 import { facts, repeat, section } from '../../core/section.js';
+import { promised } from './parity.js';
 
 const LOOK_MS = 4_000;
 const HELP = 'Predictions say which labels may be applied unseen, and which examples need no review. In the long run at least the promised share '
@@ -47,9 +48,8 @@ export function promise(live) {
     if (seen === live.status.position) return;
     const { promise: found, position } = await call('GET', ofModel(name, 'metrics'), { signal });
     seen = position;
-    parts.hidden = !found;
-    end.hidden = !found;
-    if (found) show(found);
+    parts.hidden = end.hidden = !found?.gate;
+    if (found?.gate) show(found);
   }
 
   function show({ precision, total, last_1000: last, gate, settled_gate: settled, audited, audit_rate: rate, labels: worst, curve: points }) {
@@ -72,13 +72,15 @@ export function promise(live) {
   const said = h('div', { class: 'said', role: 'status' });
   const wanted = h('input', { id: 'promise-precision', type: 'number', min: 0.01, max: 0.999, step: 0.001, required: true, value: live.status.promise?.precision ?? 0.95 });
   const end = h('button', { type: 'button', hidden: true, onclick: () => set(null) }, 'End the promise');
-  const form = h('form', { class: 'row', onsubmit: (event) => { event.preventDefault(); set({ ...live.status.promise, precision: Number(wanted.value) }); } },
+  const form = h('form', { class: 'row', onsubmit: (event) => { event.preventDefault(); set(Number(wanted.value)); } },
     h('label', { for: 'promise-precision' }, 'Precision'), wanted, h('button', { type: 'submit' }, 'Promise'), end);
 
-  async function set(body) {
+  async function set(share) {
+    const other = promised(live.status.promise, 'parity', 'of', 'agreement');
+    const own = share === null ? null : { ...promised(live.status.promise, 'precision', 'settled', 'missed'), precision: share };
     try {
-      await call('PUT', ofModel(name, 'promise'), { body });
-      replace(said, h('p', { class: 'good' }, body ? `Promised from here on: ${percent(body.precision)}.` : 'Nothing is promised from here on.'));
+      await call('PUT', ofModel(name, 'promise'), { body: own || other ? { ...other, ...own } : null });
+      replace(said, h('p', { class: 'good' }, share === null ? 'Nothing is promised from here on.' : `Promised from here on: ${percent(share)}.`));
       await live.look();
       await look();
     } catch (error) {

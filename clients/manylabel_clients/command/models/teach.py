@@ -1,0 +1,158 @@
+"""`manylabel teach`: answer examples by a model, and by a teacher where the model is not sure."""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+
+from manylabel_clients.command.data.files import PLAIN, LabelColumns, UnlabelledRowOptions, as_learnt
+from manylabel_clients.command.declaring import Option
+from manylabel_clients.command.failures import Failure
+from manylabel_clients.command.inputs import read_items
+from manylabel_clients.command.options import PATIENT, AsJson, Input, ModelName, remote
+from manylabel_clients.command.output.measures import number, print_parity
+from manylabel_clients.command.output.tables import print_table
+from manylabel_clients.command.output.text import print_as, print_json
+from manylabel_clients.http.client import Client
+from manylabel_clients.http.resources.models import Model
+from manylabel_clients.http.transport.credentials import Secret
+from manylabel_clients.integrations.teacher import Answer, SelfAgreement, with_teacher
+from manylabel_clients.integrations.teacher import self_agreement as agreement_of
+from manylabel_clients.integrations.teacher.endpoint import TIMEOUT_SECONDS, Label, LanguageModel
+from manylabel_clients.integrations.teacher.program import Program
+
+Teacher = Callable[[Any], list[str]]
+MAX_LISTED = 1_000
+"""Number of labels read at a time."""
+
+
+@remote(retry=PATIENT)
+def teach(
+    client: Client,
+    model: ModelName,
+    source: Input,
+    teacher: Annotated[
+        str,
+        Option(
+            metavar="COMMAND|URL",
+            help="Program that reads an example as JSON from standard input and writes a JSON list of labels, or the "
+            "address of an OpenAI-compatible API, such as http://localhost:11434/v1.",
+        ),
+    ],
+    labels: LabelColumns = None,
+    table: UnlabelledRowOptions = PLAIN,
+    teacher_model: Annotated[str | None, Option(help="Name of the language model at the address.")] = None,
+    teacher_key_file: Annotated[
+        Path | None, Option(exists=True, dir_okay=False, help="File with the key of the address.")
+    ] = None,
+    teacher_timeout: Annotated[float, Option(help="Maximum seconds of a call of the teacher.")] = TIMEOUT_SECONDS,
+    instructions: Annotated[
+        Path | None, Option(exists=True, dir_okay=False, help="File with the first sentences of the prompt.")
+    ] = None,
+    unknown: Annotated[
+        str, Option(type=click.Choice(("refuse", "add")), help="Labels of the teacher that the model does not know.")
+    ] = "refuse",
+    workers: Annotated[int, Option(min=1, max=64, help="Maximum number of simultaneous calls of the teacher.")] = 8,
+    self_agreement: Annotated[
+        int | None,
+        Option(
+            metavar="N",
+            min=1,
+            help="Only call the teacher twice for the first N examples, and show how much parity can be promised.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer examples by a model that promises parity, and by a teacher where the model is not sure.
+
+    The model learns each answer of the teacher. Each line of the output says who answered, and the labels. The account
+    follows.
+
+    Example: `manylabel teach tags new.jsonl --teacher http://localhost:11434/v1 --teacher-model llama3.1`
+    """
+    handle = client.model(model)
+    known = _labels(handle)
+    if unknown == "refuse" and not known:
+        raise Failure(f"{model} knows no labels: declare them, or give --unknown add")
+    items = read_items(source, False, labels, as_learnt(handle, source, labels, table))
+    vocabulary = None if unknown == "add" else known.keys()
+    with ExitStack() as stack:
+        call = _teacher(stack, teacher, teacher_model, teacher_key_file, teacher_timeout, instructions, known, unknown)
+        if self_agreement is not None:
+            found = agreement_of(
+                call, islice((item.x for item in items), self_agreement), workers=workers, labels=vocabulary
+            )
+            print_as(as_json, found._asdict(), lambda _: _print_agreement(found))
+            return
+        if "parity" not in (getattr(handle.status(), "promise", None) or {}):
+            raise Failure(f"{model} promises no parity: manylabel models set-promise {model} --parity 0.95")
+        loop = with_teacher(handle, call, labels=vocabulary)
+        failed = 0
+        for answer in loop.many((item.x for item in items), workers=workers):
+            failed += answer.error is not None
+            _print(answer, as_json)
+    account = (handle.metrics().promise or {}).get("parity")
+    if account is not None and not as_json:
+        print_parity(account)
+    if failed:
+        raise Failure(f"the teacher did not answer {failed:,} examples: none of them was learnt")
+
+
+def _labels(model: Model) -> Mapping[str, Label]:
+    """Return the labels that are learnt, as a language model reads them."""
+    found, offset = dict[str, Label](), 0
+    while (page := model.labels(limit=MAX_LISTED, offset=offset)).labels:
+        offset += len(page.labels)
+        current = (one for one in page.labels if not one.retired and not one.paused)
+        found.update({one.label: Label(one.title, one.description) for one in current})
+    return found
+
+
+def _teacher(
+    stack: ExitStack,
+    teacher: str,
+    name: str | None,
+    key_file: Path | None,
+    timeout: float,
+    instructions: Path | None,
+    labels: Mapping[str, Label],
+    unknown: str,
+) -> Teacher:
+    """Return a teacher, which the stack closes."""
+    if not teacher.startswith(("http://", "https://")):
+        return Program(teacher, timeout)
+    if name is None:
+        raise click.UsageError("Give --teacher-model with an address.")
+    options: dict[str, Any] = {} if instructions is None else {"instructions": instructions.read_text().strip()}
+    key = None if key_file is None else Secret(key_file.read_text().strip())
+    model = LanguageModel(teacher, name, labels, key, unknown=unknown == "add", timeout_seconds=timeout, **options)
+    return stack.enter_context(model)
+
+
+def _print_agreement(found: SelfAgreement) -> None:
+    click.echo(f"labelled twice: {found.examples:,} examples; failed: {found.failed:,}")
+    if found.ceiling is not None:
+        rows = [
+            (name, number(agreement), number(ceiling))
+            for name, agreement, ceiling in zip(("exact", "f1"), found[2:], found.ceiling, strict=True)
+        ]
+        print_table(("agreement", "teacher with itself", "promise at most"), rows)
+
+
+def _print(answer: Answer, as_json: bool) -> None:
+    who = "teacher" if answer.asked else "model"
+    error = None if answer.error is None else str(answer.error)
+    if as_json:
+        prediction = answer.prediction
+        print_json({"labels": answer.labels, "by": who, "why": prediction.why, "id": prediction.id, "error": error})
+    else:
+        told = error if answer.labels is None else ", ".join(map(_written, answer.labels))
+        click.echo(f"{who:<7}  {told}")
+
+
+def _written(label: str) -> str:
+    return json.dumps(label, ensure_ascii=False) if set(label) & set(',"\n\r') else label
