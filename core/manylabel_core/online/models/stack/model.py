@@ -12,12 +12,15 @@ from manylabel_core.explanation import Scorer
 from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.linear.model import LinearModel
 from manylabel_core.online.models.model import Model
+from manylabel_core.online.models.second_order.model import SecondOrder
 from manylabel_core.online.models.stack._stack import (
+    FREE,
     MAX_COEFFICIENT,
+    START_INTERCEPT,
+    START_MARGINS,
     START_TITLES,
     learn_stack,
     score_stack,
-    start_of,
 )
 from manylabel_core.online.models.stack.titles import NO_WORDS, NewWords, Titles
 from manylabel_core.online.models.stack.vectors import VectorExperts
@@ -42,7 +45,8 @@ _CHECKED_BYTES = 1 << 20
 class Stack(Model):
     """Logistic combination of the margins of the experts and the recent share of each label; the threshold is 0.
 
-    Each expert learns independently. `_stack` has the equations. The arrays of `first` keep their names in a
+    Each expert learns independently. `_stack` has the equations. A second-order expert, which may stop, has no share in
+    the coefficients at the start. The arrays of `first` keep their names in a
     state; the names of `others` are prefixes of their arrays.
     """
 
@@ -57,10 +61,13 @@ class Stack(Model):
         self.takes_vectors = isinstance(first, LinearModel) and first.takes_blocks
         self._vectors: VectorExperts | None = None
         self.is_linear = all(expert.is_linear for expert in self._experts)
-        n = self._n_coefficients = len(self._experts) + 2
+        n = self._n_coefficients = FREE + len(self._experts)
         self._n_rows = n + n * (n + 1) // 2
         self._shared = np.zeros((self._n_rows, 1))
-        self._shared[:n, 0] = [start_of(k, n) for k in range(n)]
+        lasting = [not isinstance(expert, SecondOrder) for expert in self._experts]
+        margins = [START_MARGINS / sum(lasting) if lasts else 0.0 for lasts in lasting]
+        self._start = np.array([START_INTERCEPT, 0.0, *margins, START_TITLES])
+        self._shared[:n, 0] = self._start[:n]
         existing = Array((1,), ((0, "labels"),), dtype="int64")
         super().__init__({"existing": existing, "labels": Array((self._n_rows + 1, "labels"), ())})
 
@@ -108,9 +115,10 @@ class Stack(Model):
             for q, expert in enumerate(self._experts):
                 expert.learn(rows, targets, margins[q])
         else:
-            self._others["centroid"].learn(rows, targets, margins[1])
+            for q, expert in enumerate(self._experts[1:], 1):
+                expert.learn(rows, targets, margins[q])
             self._vectors.learn(rows, vectors, targets, margins)
-        learn_stack(self._shared, self._labels, self._existing, margins, evidence, targets, scores)
+        learn_stack(self._start, self._shared, self._labels, self._existing, margins, evidence, targets, scores)
 
     def score(
         self,
@@ -134,7 +142,8 @@ class Stack(Model):
             for q, expert in enumerate(self._experts):
                 expert.score(rows, margins[q])
         else:
-            self._others["centroid"].score(rows, margins[1])
+            for q, expert in enumerate(self._experts[1:], 1):
+                expert.score(rows, margins[q])
             self._vectors.score(rows, vectors, margins)
         evidence = self._evidence(rows, new, scores.shape[1])
         score_stack(self._shared, self._labels, margins, evidence, scores)
@@ -208,7 +217,7 @@ class Stack(Model):
 
     def _combined(self, own: Sequence[Scorer], label: int) -> Scorer:
         """Return the log-odds of a label as a combination of the experts."""
-        intercept, *slopes, of_recent = (
+        intercept, of_recent, *slopes = (
             self._shared[: self._n_coefficients, 0] + self._labels[: self._n_coefficients, label]
         )
         weights = sum(
