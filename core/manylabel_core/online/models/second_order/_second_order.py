@@ -4,8 +4,8 @@ P, the inverse of the second moments of examples plus a diagonal, is shared by t
 mean curvature of its log loss, and is learnt from its first relevant example on: until then nothing but titles can
 say that it is likely, and a log-odds of 0 leaves that to the other inputs of a stack. P is symmetric bit for bit, because P_ij and P_ji change by the same product.
 
-Row 0 of the tables is that of the constant. A feature without examples has zeros in P, except on the diagonal, and in
-W. So rows of features that are not there yet change no sum.
+Row 0 of the tables is that of the constant; those of the ranks and then those of the features follow. A feature without
+examples has zeros in P, except on the diagonal, and in W. So rows of features that are not there yet change no sum.
 
 An example is skipped if rounding would make the diagonal of P negative, which needs values far above those of scaled
 features. So the diagonal only falls, stays above 0 or at it, and bounds all other elements.
@@ -13,7 +13,6 @@ features. So the diagonal only falls, stays above 0 or at it, and bounds all oth
 
 import numpy as np
 
-from manylabel_core._ascending import count_below
 from manylabel_core._elementary import sigmoid
 from manylabel_core.compiled import compiled
 from manylabel_core.online.updates._targets import set_signs, weight_of
@@ -32,35 +31,32 @@ MAX_FEATURES, MAX_LABELS = 512, 1024
 
 
 @compiled
-def score_second_order(weights, constant, examples, scores):  # type: ignore[no-untyped-def]
+def score_second_order(weights, n_ranked, constant, examples, ranks, scores):  # type: ignore[no-untyped-def]
     """Write the log-odds (n_samples, 1 + n_labels) of rows, threshold first; features without a row count as 0."""
-    indptr, indices, values = examples
-    for i in range(len(indptr) - 1):
-        row = slice(indptr[i], indptr[i + 1])
-        _score_example(weights, constant, indices[row], values[row], scores[i])
+    for i in range(len(scores)):
+        _score_example(weights, n_ranked, constant, row_of(examples, i), row_of(ranks, i), scores[i])
 
 
 @compiled
 def learn_second_order(  # type: ignore[no-untyped-def]
-    covariance, weights, curvatures, seen, n_rows, constant, examples, targets, scores
+    covariance, weights, curvatures, seen, n_rows, n_ranked, constant, examples, ranks, targets, scores
 ):
     """Learn rows in order; write the log-odds of each row before it was learnt.
 
-    `n_rows` is the number of rows of the tables in use. Returns the number of rows learnt. It is less than the number
-    of all if the next row has too many features or labels; its log-odds are written.
+    `n_rows` is the number of rows of the tables in use, `n_ranked` of them those of ranks. Returns the number of rows
+    learnt. It is less than the number of all if the next row has too many features or labels; its log-odds are written.
     """
-    indptr, indices, values = examples
     listed_indptr, listed, listed_signs, complete, n_labels, weights_of = targets
     width = scores.shape[1] - 1
     g, error, signs = np.empty(n_rows), np.empty(width), np.empty(1 + width, np.int8)
-    for i in range(len(indptr) - 1):
+    for i in range(len(scores)):
         now, weight = n_labels[i], weight_of(weights_of, i)
-        features, z = indices[indptr[i] : indptr[i + 1]], values[indptr[i] : indptr[i + 1]]
+        example, own_ranks = row_of(examples, i), row_of(ranks, i)
         scores[i, 1 + now :] = 0.0
-        _score_example(weights, constant, features, z, scores[i, : 1 + now])
-        if now > MAX_LABELS or _are_beyond(features):
+        _score_example(weights, n_ranked, constant, example, own_ranks, scores[i, : 1 + now])
+        if now > MAX_LABELS or _are_beyond(example[0]):
             return i
-        v = _project(covariance, constant, features, z, g)
+        v = _project(covariance, n_ranked, constant, example, own_ranks, g)
         if not v > 0.0:
             continue
         scale = np.sqrt(1.0 / (1.0 / weight + v))
@@ -79,7 +75,7 @@ def learn_second_order(  # type: ignore[no-untyped-def]
             if g[j] != 0.0:
                 for k in range(n_rows):
                     covariance[j, k] -= g[j] * g[k]
-    return len(indptr) - 1
+    return len(scores)
 
 
 @compiled
@@ -91,25 +87,48 @@ def _are_beyond(features):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _score_example(weights, constant, features, z, scores):  # type: ignore[no-untyped-def]
-    scores[:] = 0.0
-    if len(weights) > 0:
-        _add(weights[0], constant, scores[1:])
-        for p in range(count_below(features, len(weights) - 1)):
-            _add(weights[1 + features[p]], np.float64(z[p]), scores[1:])
+def row_of(rows, i):  # type: ignore[no-untyped-def]
+    """Return the columns and the values of row i."""
+    indptr, indices, values = rows
+    return indices[indptr[i] : indptr[i + 1]], values[indptr[i] : indptr[i + 1]]
 
 
 @compiled
-def _project(covariance, constant, features, z, g):  # type: ignore[no-untyped-def]
+def _score_example(weights, n_ranked, constant, example, ranks, scores):  # type: ignore[no-untyped-def]
+    scores[:] = 0.0
+    if len(weights) > 0:
+        _add(weights[0], constant, scores[1:])
+        _add_rows(weights[1 : 1 + n_ranked], ranks, scores[1:])
+        _add_rows(weights[1 + n_ranked :], example, scores[1:])
+
+
+@compiled
+def _add_rows(table, row, sums):  # type: ignore[no-untyped-def]
+    """Add the rows of a table times the values of a row; columns without a row count as 0."""
+    columns, values = row
+    for p in range(len(columns)):
+        if columns[p] < len(table):
+            _add(table[columns[p]], np.float64(values[p]), sums)
+
+
+@compiled
+def _project(covariance, n_ranked, constant, example, ranks, g):  # type: ignore[no-untyped-def]
     """Write g = P z; return z.g."""
     g[:] = 0.0
     _add(covariance[0], constant, g)
-    for p in range(len(features)):
-        _add(covariance[1 + features[p]], np.float64(z[p]), g)
-    v = constant * g[0]
-    for p in range(len(features)):
-        v += np.float64(z[p]) * g[1 + features[p]]
-    return v
+    _add_rows(covariance[1 : 1 + n_ranked], ranks, g)
+    _add_rows(covariance[1 + n_ranked :], example, g)
+    return constant * g[0] + _dot(ranks, g[1 : 1 + n_ranked]) + _dot(example, g[1 + n_ranked :])
+
+
+@compiled
+def _dot(row, g):  # type: ignore[no-untyped-def]
+    columns, values = row
+    total = 0.0
+    for p in range(len(columns)):
+        if columns[p] < len(g):
+            total += np.float64(values[p]) * g[columns[p]]
+    return total
 
 
 @compiled

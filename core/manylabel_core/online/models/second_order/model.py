@@ -27,7 +27,8 @@ from manylabel_core.storage import MAX_COUNT, MAX_WEIGHT, check_range
 class SecondOrder(Model):
     """Linear model that learns the log-odds of labels by second-order steps; see `_second_order`.
 
-    Time and memory of an example grow with the square of the number of features, and with features times labels. So it
+    The ranks of features are further inputs: by them the margin of a label is a curve of a value, not only a line. Time
+    and memory of an example grow with the square of the number of features, and with features times labels. So it
     stops at the first example with a feature beyond the first 512, or with more than 1,024 labels: it learns nothing
     from this example, its tables are dropped, and all its margins are 0 from the next example on. Its numbers are
     float64: in float32, an inverse of correlated features loses its small eigenvalues.
@@ -42,7 +43,7 @@ class SecondOrder(Model):
 
     def __init__(self, constant: float) -> None:
         self._constant, self._stopped = constant, False
-        self._n_rows = 1
+        self._n_rows, self.n_ranked = 1, 0
         largest = (0.0, MAX_COUNT * MAX_EXAMPLE_WEIGHT)
         super().__init__(
             {
@@ -57,7 +58,7 @@ class SecondOrder(Model):
     def _sizes(self, n_features: int, n_labels: int, arrays: Mapping[str, NDArray[Any]] | None = None) -> Sizes:
         """Return the sizes; without rows for features once the model has stopped."""
         stopped = self._stopped if arrays is None else not len(arrays["covariance"])
-        tabled = 0 if stopped else 1 + min(n_features, MAX_FEATURES)
+        tabled = 0 if stopped else 1 + self.n_ranked + min(n_features, MAX_FEATURES)
         return {**super()._sizes(n_features, n_labels), "tabled": tabled}
 
     def _set_diagonal(self, first: int) -> None:
@@ -69,13 +70,27 @@ class SecondOrder(Model):
         n_before = len(self._covariance)
         super().reserve(n_features, n_labels, touch)
         self._set_diagonal(n_before)
-        self._n_rows = max(self._n_rows, 1 + min(n_features, MAX_FEATURES))
+        self._n_rows = max(self._n_rows, 1 + self.n_ranked + min(n_features, MAX_FEATURES))
 
-    def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
+    def set_ranked(self, n_ranked: int) -> None:
+        """Accept this number of ranks, at least the present one; the rows of features move behind the new rows."""
+        n_new, at = n_ranked - self.n_ranked, 1 + self.n_ranked
+        self.n_ranked = n_ranked
+        if n_new and not self._stopped:
+            rows = np.insert(self._covariance, [at] * n_new, 0.0, axis=0)
+            self._covariance = np.insert(rows, [at] * n_new, 0.0, axis=1)
+            self._weights = np.insert(self._weights, [at] * n_new, 0.0, axis=0)
+            new = np.arange(at, at + n_new)
+            self._covariance[new, new] = PRIOR
+            self._n_rows += n_new
+
+    def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64], ranks: Rows | None = None) -> None:
         n_learnt = -1
         if not self._stopped:
             tables = self._covariance, self._weights, self._curvatures, self._seen
-            n_learnt = learn_second_order(*tables, self._n_rows, self._constant, rows, targets, scores)
+            sizes = self._n_rows, self.n_ranked, self._constant
+            own_ranks = _no_ranks(rows) if ranks is None else ranks
+            n_learnt = learn_second_order(*tables, *sizes, rows, own_ranks, targets, scores)
             if n_learnt < len(scores):
                 self._stop()
         scores[1 + n_learnt :] = 0.0
@@ -85,16 +100,22 @@ class SecondOrder(Model):
         self._stopped = True
         self._covariance, self._weights = np.zeros((0, 0)), np.zeros((0, self._weights.shape[1]))
 
-    def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
-        score_second_order(self._weights, self._constant, rows, scores)
+    def score(self, rows: Rows, scores: NDArray[np.float64], ranks: Rows | None = None) -> None:
+        own_ranks = _no_ranks(rows) if ranks is None else ranks
+        score_second_order(self._weights, self.n_ranked, self._constant, rows, own_ranks, scores)
 
     def scorer(self, features: NDArray[np.int32], label: int) -> Scorer:
         weights = np.zeros(len(features))
         if self._stopped:
             return Scorer(weights, 0.0)
-        known = 1 + features < len(self._weights)
-        weights[known] = self._weights[1 + features[known], label]
+        own = self._weights[1 + self.n_ranked :, label]
+        known = features < len(own)
+        weights[known] = own[features[known]]
         return Scorer(weights, float(self._constant * self._weights[0, label]))
+
+    def weights_of_ranks(self, label: int) -> NDArray[np.float64]:
+        """Return the weights of the ranks, (n_ranked,), in the margin of a label."""
+        return np.zeros(self.n_ranked) if self._stopped else self._weights[1 : 1 + self.n_ranked, label]
 
     def forget(self, label: int) -> None:
         self._weights[:, label], self._curvatures[label] = 0.0, START_CURVATURE
@@ -107,7 +128,7 @@ class SecondOrder(Model):
             self._set_diagonal(0)
 
     def size(self, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
-        return len(arrays["covariance"]) - 1, len(arrays["curvatures"])
+        return len(arrays["covariance"]) - 1 - self.n_ranked, len(arrays["curvatures"])
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         super().restore(arrays, n_features, n_labels)
@@ -125,3 +146,7 @@ class SecondOrder(Model):
         check_range("covariance", covariance, -CONSTANT_PRIOR, CONSTANT_PRIOR)
         if (covariance != covariance.T).any():
             raise ValueError("state must hold a symmetric covariance")
+
+
+def _no_ranks(rows: Rows) -> Rows:
+    return Rows(np.zeros_like(rows.indptr), np.zeros(0, np.int32), np.zeros(0))

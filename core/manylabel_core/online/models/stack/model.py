@@ -57,6 +57,7 @@ class Stack(Model):
     def __init__(self, first: Model, others: Mapping[str, Model]) -> None:
         self.first, self._others = first, dict(others)
         self._experts = [first, *self._others.values()]
+        self._second = next((each for each in self._experts if isinstance(each, SecondOrder)), None)
         self._titles = Titles()
         self.takes_vectors = isinstance(first, LinearModel) and first.takes_blocks
         self._vectors: VectorExperts | None = None
@@ -90,33 +91,44 @@ class Stack(Model):
             self._vectors = VectorExperts(self.first, self.first.dtype)
         self._vectors.set_lengths(lengths, self._labels.shape[1])
 
+    def set_ranked(self, n_ranked: int) -> None:
+        """Accept this number of ranks in addition to the features; at least the present one."""
+        if self._second is not None:
+            self._second.set_ranked(n_ranked)
+
     def learn(
         self,
         rows: Rows,
         targets: Targets,
         scores: NDArray[np.float64],
         vectors: VectorRows | None = None,
+        ranks: Rows | None = None,
     ) -> None:
         size = self._rows_at_once(scores)
         if len(scores) <= size:  # the common case: a single part
-            self._learn_part(rows, targets, scores, vectors)
+            self._learn_part(rows, targets, scores, vectors, ranks)
             return
         for first in range(0, len(scores), size):
             last = min(first + size, len(scores))
-            part = None if vectors is None else vectors.part(first, last)
-            self._learn_part(rows.part(first, last), targets.part(first, last), scores[first:last], part)
+            parts = (None if each is None else each.part(first, last) for each in (vectors, ranks))
+            self._learn_part(rows.part(first, last), targets.part(first, last), scores[first:last], *parts)
 
     def _learn_part(
-        self, rows: Rows, targets: Targets, scores: NDArray[np.float64], vectors: VectorRows | None
+        self,
+        rows: Rows,
+        targets: Targets,
+        scores: NDArray[np.float64],
+        vectors: VectorRows | None,
+        ranks: Rows | None,
     ) -> None:
         margins = np.empty((len(self._experts), *scores.shape))
         evidence = self._evidence(rows, NO_WORDS, scores.shape[1], learning=True)
-        if self._vectors is None or vectors is None:
-            for q, expert in enumerate(self._experts):
+        for q, expert in enumerate(self._experts):
+            if expert is self._second:
+                self._second.learn(rows, targets, margins[q], ranks)
+            elif q > 0 or self._vectors is None or vectors is None:
                 expert.learn(rows, targets, margins[q])
-        else:
-            for q, expert in enumerate(self._experts[1:], 1):
-                expert.learn(rows, targets, margins[q])
+        if self._vectors is not None and vectors is not None:
             self._vectors.learn(rows, vectors, targets, margins)
         learn_stack(self._start, self._shared, self._labels, self._existing, margins, evidence, targets, scores)
 
@@ -125,25 +137,33 @@ class Stack(Model):
         rows: Rows,
         scores: NDArray[np.float64],
         vectors: VectorRows | None = None,
+        ranks: Rows | None = None,
         new: NewWords = NO_WORDS,
     ) -> None:
         size = self._rows_at_once(scores)
         for first in range(0, len(scores), size):
             last = min(first + size, len(scores))
             if last - first == len(scores):  # the common case: a single part
-                self._score_part(rows, scores, vectors, new)
+                self._score_part(rows, scores, vectors, ranks, new)
             else:
-                part = None if vectors is None else vectors.part(first, last)
-                self._score_part(rows.part(first, last), scores[first:last], part, new)
+                parts = (None if each is None else each.part(first, last) for each in (vectors, ranks))
+                self._score_part(rows.part(first, last), scores[first:last], *parts, new)
 
-    def _score_part(self, rows: Rows, scores: NDArray[np.float64], vectors: VectorRows | None, new: NewWords) -> None:
+    def _score_part(
+        self,
+        rows: Rows,
+        scores: NDArray[np.float64],
+        vectors: VectorRows | None,
+        ranks: Rows | None,
+        new: NewWords,
+    ) -> None:
         margins = np.empty((len(self._experts), *scores.shape))
-        if self._vectors is None or vectors is None:
-            for q, expert in enumerate(self._experts):
+        for q, expert in enumerate(self._experts):
+            if expert is self._second:
+                self._second.score(rows, margins[q], ranks)
+            elif q > 0 or self._vectors is None or vectors is None:
                 expert.score(rows, margins[q])
-        else:
-            for q, expert in enumerate(self._experts[1:], 1):
-                expert.score(rows, margins[q])
+        if self._vectors is not None and vectors is not None:
             self._vectors.score(rows, vectors, margins)
         evidence = self._evidence(rows, new, scores.shape[1])
         score_stack(self._shared, self._labels, margins, evidence, scores)
@@ -226,6 +246,15 @@ class Stack(Model):
         constants = sum(slope * each.constant for slope, each in zip(slopes, own, strict=True))
         recent = 2.0 * np.sqrt(self._labels[-1, label])
         return Scorer(weights, float(intercept + constants + of_recent * recent))
+
+    def weights_of_ranks(self, label: int) -> NDArray[np.float64]:
+        """Return the weights of the ranks in a label's log-odds."""
+        if self._second is None:
+            return np.zeros(0)
+        k = FREE + self._experts.index(self._second)
+        slope = self._shared[k, 0] + self._labels[k, label]
+        weights: NDArray[np.float64] = slope * self._second.weights_of_ranks(label)
+        return weights
 
     def forget(self, label: int) -> None:
         for expert in self._experts:
