@@ -329,8 +329,7 @@ def _of_ranks(graph: _Graph, x: str, listed: str, ranks: dict[str, Any]) -> str:
     if ranks["zero_is_missing"]:
         given = graph.node("And", given, graph.node("Not", graph.op("Equal", values, 0.0)))
     found = graph.where(given, graph.op("Add", rises, graph.numbers(heights[:, 0])), 0.0)
-    number = graph.op("Max", graph.total(graph.where(given, 1.0, 0.0)), 1.0)
-    row = graph.node("Reshape", graph.op("Div", found, graph.node("Sqrt", number)), graph.integers([1, -1]))
+    row = graph.node("Reshape", found, graph.integers([1, -1]))
     return graph.node("MatMul", row, graph.numbers(ranks["weights"], (len(points), -1)))
 
 

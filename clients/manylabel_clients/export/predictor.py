@@ -129,7 +129,7 @@ class _Ranks:
             if column in self._curves and not (self._zero_is_missing and value == 0.0):
                 values, ranks, weights = self._curves[column]
                 found.append((self._rank(value, values, ranks), weights))
-        return [(rank / math.sqrt(len(found)), weights) for rank, weights in found]
+        return found
 
     @staticmethod
     def _rank(value: float, values: Sequence[float], ranks: Sequence[float]) -> float:

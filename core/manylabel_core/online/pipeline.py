@@ -47,7 +47,7 @@ class LinearForm(NamedTuple):
     """Scores and probabilities as a linear function of scaled features and of ranks, thresholds included.
 
     Scores minus the threshold are the features and the ranks times the weights plus the intercept: above 0 where
-    predicted. The ranks of an example are values of the curves, divided by the root of their number. Log-odds
+    predicted. Log-odds
     are slope times score plus offset; above `KNOT` they count for KNOT plus `bend` times their excess. Without
     calibration slope and offset are None.
     """
@@ -286,7 +286,7 @@ class Pipeline:
         vectors: VectorRows | None,
     ) -> list[tuple[int, int]]:
         """Learn checked rows in order; write their scores and probabilities, and return the alarms."""
-        scaled, more = self._scaling.learn(rows), self._learn_ranks(rows)
+        scaled, more = self._scaling.learn(rows), dict[str, Rows | VectorRows](self._learn_ranks(rows))
         if vectors is not None:
             scaled, own = self._with_vectors(scaled, vectors, targets)
             more |= own
@@ -313,7 +313,7 @@ class Pipeline:
                 self._calibration.forget(column - 1)
                 self._note_title(column - 1)
 
-    def _learn_ranks(self, rows: Rows) -> dict[str, Any]:
+    def _learn_ranks(self, rows: Rows) -> dict[str, Rows]:
         """Learn the values of rows; return their ranks as an argument of the model."""
         if self._ranks is None:
             return {}
@@ -388,7 +388,9 @@ class Pipeline:
         n_samples = len(scores)
         for first, last in _parts(n_samples, lambda _: self._rows_scaled_at_once):
             own = rows.part(first, last)
-            scaled, more = self._scaling.score(own), {} if self._ranks is None else {"ranks": self._ranks.score(own)}
+            scaled, more = self._scaling.score(own), dict[str, Rows | VectorRows]()
+            if self._ranks is not None:
+                more["ranks"] = self._ranks.score(own)
             if vectors is not None:
                 scaled, of_vectors = self._with_vectors(scaled, vectors.part(first, last))
                 more |= of_vectors
@@ -548,7 +550,8 @@ class Pipeline:
             return Scorer(slopes[label] * weights, float(slopes[label] * (constant - offsets[label])))
 
         shown = given.indices[~np.isnan(given.values)]
-        example, joint = (columns, values), scorer
+        example: tuple[NDArray[np.int32], NDArray[Any]] = columns, values
+        joint: Callable[[int], Scorer] = scorer
         if vectors is not None:
             assert self._vectors is not None
             shown = np.concatenate([shown, self._vectors.columns])
@@ -686,7 +689,9 @@ def _with_ranks(
     def joint(label: int) -> Scorer:
         weights, constant = scorer(label)
         parts = np.concatenate([weights * values, parts_of(label)])
-        return Scorer(np.bincount(places, parts, len(joined)), constant)
+        sums = np.zeros(len(joined))
+        np.add.at(sums, places, parts)
+        return Scorer(sums, constant)
 
     return (joined.astype(np.int32), np.ones(len(joined))), joint
 

@@ -10,6 +10,9 @@ KNOTS = 8
 MIN_VALUES = 7
 """Different values from which on a feature is ranked: below, its values are categories."""
 
+MANY_VALUES = 1024.0
+"""Weight of the values of a feature at which it is halved."""
+
 MAX_RANKED = 64
 """Maximum number of ranked features: the time of an example grows with the square of the number of inputs."""
 
@@ -20,7 +23,8 @@ element is free between values."""
 
 @compiled
 def rank_rows(sketches, sizes, slots, max_features, zero_is_missing, store, rows):  # type: ignore[no-untyped-def]
-    """Return the ranks of rows as index arrays, and the number of rows until the end of ranks.
+    """Return the ranks of rows as index arrays, divided by the root of the number of ranked features, and the number of
+    rows until the end of ranks.
 
     Column `slots[f]` - 1 is the rank of feature f. With `store`, each row is added to the sketches after its ranks are
     known; a row with a feature of `max_features` or above is not, and the rows after it have no ranks.
@@ -39,7 +43,7 @@ def rank_rows(sketches, sizes, slots, max_features, zero_is_missing, store, rows
                 share = _share_below(sketches[feature], sizes[feature], value)
                 out_indices[end], out_values[end] = slots[feature] - 1, 2.0 * share - 1.0
                 end += 1
-        root = np.sqrt(np.float64(end - begin))
+        root = np.sqrt(np.float64(n_ranked))
         for p in range(begin, end):
             out_values[p] /= root
         out_indptr[i + 1] = end
@@ -62,9 +66,12 @@ def _store_row(sketches, sizes, slots, n_ranked, zero_is_missing, i, rows):  # t
     indptr, indices, values = rows
     for p in range(indptr[i], min(indptr[i + 1], indptr[i] + len(sizes))):
         feature, value = indices[p], np.float64(values[p])
-        if feature < len(sizes) and _is_given(value, zero_is_missing):
+        if feature >= len(sizes) or (slots[feature] == 0 and n_ranked == MAX_RANKED):
+            continue
+        if _is_given(value, zero_is_missing):
             sizes[feature] = _insert(sketches[feature], sizes[feature], value)
-            if slots[feature] == 0 and sizes[feature] >= MIN_VALUES and n_ranked < MAX_RANKED:
+            _fade(sketches[feature])
+            if slots[feature] == 0 and sizes[feature] >= MIN_VALUES:
                 n_ranked += 1
                 slots[feature] = n_ranked
     return n_ranked
@@ -115,6 +122,17 @@ def _insert(sketch, size, value):  # type: ignore[no-untyped-def]
         sketch[VALUE, at], sketch[WEIGHT, at] = sketch[VALUE, at + 1], sketch[WEIGHT, at + 1]
     sketch[VALUE, size], sketch[WEIGHT, size] = 0.0, 0.0
     return size
+
+
+@compiled
+def _fade(sketch):  # type: ignore[no-untyped-def]
+    """Halve the weights of values once they are many, so that a feature that changes is followed."""
+    total = 0.0
+    for k in range(KNOTS):
+        total += sketch[WEIGHT, k]
+    if total >= MANY_VALUES:
+        for k in range(KNOTS):
+            sketch[WEIGHT, k] *= 0.5
 
 
 @compiled

@@ -19,7 +19,7 @@ class RankCurves(NamedTuple):
 
     features: NDArray[np.int32]  # (n_ranked,): column of each, in the order of the ranks
     values: list[NDArray[np.float64]]  # the points of each, ascending
-    ranks: list[NDArray[np.float64]]  # from -1 to 1, not divided by the root of their number
+    ranks: list[NDArray[np.float64]]  # of each point, divided by the root of the number of ranked features
 
     @classmethod
     def none(cls) -> RankCurves:
@@ -39,7 +39,8 @@ def n_ranked_of(arrays: Mapping[str, NDArray[Any]]) -> int:
 
 
 class Ranks(Part):
-    """Rank of a value among the values of its feature so far, from -1 for the lowest to 1 for the highest.
+    """Rank of a value among the values of its feature so far: from -1 for the lowest to 1 for the highest, divided by
+    the root of the number of ranked features.
 
     A rank does not depend on the unit of a feature, nor on the length of its tail. The values so far are summarised by
     8 of them and their shares, Eq. (12c) of docs/mathematics.md. A feature is ranked from its first example after seven
@@ -85,7 +86,7 @@ class Ranks(Part):
         return self._rank(rows, store=True)
 
     def score(self, rows: Rows) -> Rows:
-        """Return the ranks of rows among the values so far, divided by the root of their number in the row."""
+        """Return the ranks of rows among the values so far."""
         return self._rank(rows, store=False)
 
     def _rank(self, rows: Rows, store: bool) -> Rows:
@@ -104,7 +105,7 @@ class Ranks(Part):
         for feature in features:
             points, weights = self._sketches[feature][:, : self._sizes_of[feature]]
             values.append(points)
-            ranks.append(2.0 * (np.cumsum(weights) - 0.5 * weights) / weights.sum() - 1.0)
+            ranks.append((2.0 * (np.cumsum(weights) - 0.5 * weights) / weights.sum() - 1.0) / np.sqrt(len(features)))
         return RankCurves(features, values, ranks)
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:

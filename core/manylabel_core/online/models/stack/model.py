@@ -110,8 +110,9 @@ class Stack(Model):
             return
         for first in range(0, len(scores), size):
             last = min(first + size, len(scores))
-            parts = (None if each is None else each.part(first, last) for each in (vectors, ranks))
-            self._learn_part(rows.part(first, last), targets.part(first, last), scores[first:last], *parts)
+            own = None if vectors is None else vectors.part(first, last)
+            its = None if ranks is None else ranks.part(first, last)
+            self._learn_part(rows.part(first, last), targets.part(first, last), scores[first:last], own, its)
 
     def _learn_part(
         self,
@@ -146,8 +147,9 @@ class Stack(Model):
             if last - first == len(scores):  # the common case: a single part
                 self._score_part(rows, scores, vectors, ranks, new)
             else:
-                parts = (None if each is None else each.part(first, last) for each in (vectors, ranks))
-                self._score_part(rows.part(first, last), scores[first:last], *parts, new)
+                own = None if vectors is None else vectors.part(first, last)
+                its = None if ranks is None else ranks.part(first, last)
+                self._score_part(rows.part(first, last), scores[first:last], own, its, new)
 
     def _score_part(
         self,
