@@ -318,7 +318,9 @@ class Pipeline:
         if self._ranks is None:
             return {}
         ranks = self._ranks.learn(rows)
-        self._stack.set_ranked(self._ranks.n_ranked)
+        self._stack.set_ranked(
+            max(self._ranks.n_ranked, 1 + int(ranks.indices.max(initial=-1)))
+        )  # ranks may have ended
         return {"ranks": ranks}
 
     def _split(self, rows: Rows) -> tuple[Rows, VectorRows | None]:

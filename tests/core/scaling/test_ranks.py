@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.core.scaling.transcription import Array
+from tests.core.scaling.transcription import Array, plain_ranks
 
 from manylabel_core import FALT
 from manylabel_core.rows import Rows, as_rows, as_targets
-from manylabel_core.scaling._ranks import KNOTS, MANY_VALUES, MAX_RANKED, MIN_VALUES
+from manylabel_core.scaling._ranks import MAX_RANKED
 from manylabel_core.scaling.ranks import Ranks
 
 N = 1_500
@@ -23,40 +23,6 @@ def stream() -> Array:
     X = np.column_stack([tail, some, generator.integers(0, 5, N), unit])
     X[generator.random(X.shape) < 0.1] = np.nan
     return X
-
-
-def transcription(X: Array) -> Array:
-    """Return the ranks of dense rows, written plainly: sketches are lists of [value, weight]."""
-    sketches: list[list[list[float]]] = [[] for _ in X.T]
-    ranked: list[int] = []
-    found = np.zeros((len(X), X.shape[1]))
-    for x, row in zip(X.tolist(), found, strict=True):
-        for place, feature in enumerate(ranked):
-            if not np.isnan(x[feature]):
-                values, weights = np.transpose(sketches[feature])
-                heights = (np.cumsum(weights) - weights / 2) / weights.sum()
-                row[place] = (2 * np.interp(x[feature], values, heights) - 1) / np.sqrt(len(ranked))
-        for feature, value in enumerate(x):
-            if np.isnan(value) or (feature not in ranked and len(ranked) == MAX_RANKED):
-                continue
-            sketch = sketches[feature]
-            same = [knot for knot in sketch if knot[0] == value]
-            if same:
-                same[0][1] += 1.0
-            else:
-                sketch.append([value, 1.0])
-                sketch.sort()
-            if len(sketch) > KNOTS:
-                pairs = range(KNOTS)
-                at = min(pairs, key=lambda k: (sketch[k][1] + sketch[k + 1][1], sketch[k + 1][0] - sketch[k][0]))
-                (low, a), (high, b) = sketch[at : at + 2]
-                sketch[at : at + 2] = [[low + (high - low) * (b / (a + b)), a + b]]
-            if sum(weight for _, weight in sketch) >= MANY_VALUES:
-                for knot in sketch:
-                    knot[1] /= 2
-            if feature not in ranked and len(sketch) >= MIN_VALUES:
-                ranked.append(feature)
-    return found
 
 
 def ranked(X: Array, at_once: int = 10**6, ranks: Ranks | None = None, store: bool = True) -> Array:
@@ -75,7 +41,7 @@ def dense(rows: Rows, width: int) -> Array:
 @pytest.mark.parametrize("at_once", [1, 7, 10**6])
 def test_ranks_are_as_written_however_they_are_grouped(at_once: int) -> None:
     X = stream()
-    np.testing.assert_allclose(ranked(X, at_once), transcription(X.astype(np.float32)), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(ranked(X, at_once), plain_ranks(X.astype(np.float32)), rtol=1e-9, atol=1e-12)
 
 
 def test_a_rank_is_the_share_of_lower_values() -> None:
@@ -149,6 +115,24 @@ def test_a_feature_beyond_the_limit_ends_all_ranks() -> None:
         assert ranks.n_ranked == 0
         states.append(ranks.state())
     assert all(np.array_equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_a_stream_that_crosses_the_limit_of_features_is_learnt_alike_however_it_is_grouped() -> None:
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    whole = sp.lil_array((120, 600))
+    whole[:, :3] = X
+    whole[60, 599] = 1.0
+    rows, Y = as_rows(sp.csr_array(whole))[0], np.column_stack([X[:, 0] > 0.5, X[:, 1] > 0]).astype(int)
+    found = []
+    for at_once in (1, 50, 200):
+        pipeline = FALT().pipeline
+        pipeline.grow(600, 2)
+        parts = [(i, min(120, i + at_once)) for i in range(0, 120, at_once)]
+        scores = [pipeline.learn(rows.part(*part), as_targets(Y[slice(*part)])).scores for part in parts]
+        restored = FALT().pipeline
+        restored.restore(pipeline.arrays())
+        found.append((np.vstack(scores).tobytes(), {name: each.tobytes() for name, each in restored.arrays().items()}))
+    assert found[0] == found[1] == found[2]
 
 
 FORGED = {

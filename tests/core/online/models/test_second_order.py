@@ -47,9 +47,7 @@ def bits(model: SecondOrder, n_features: int, n_labels: int) -> dict[str, bytes]
     return {name: np.array(array).tobytes() for name, array in model.arrays(n_features, n_labels).items()}
 
 
-def plain(
-    X: Array, Y: NDArray[np.int8], known: NDArray[np.bool_], weights: Array
-) -> tuple[Array, Array, Array, Array]:
+def plain(X: Array, Y: NDArray[np.int8], known: NDArray[np.bool_], weights: Array) -> tuple[Array, Array, Array, Array]:
     """Log-odds before each row was learnt, P, W and C of Eq. (10i)."""
     Z, n_labels = np.column_stack([np.full(len(X), CONSTANT), X]), Y.shape[1]
     P = np.diag([33 / 4, *[3 / 4] * X.shape[1]])
@@ -231,9 +229,9 @@ def test_values_without_scaling_keep_it_finite() -> None:
 
 
 FORGED = {
-    "asymmetric": ("covariance", lambda P: P + np.eye(8, k=1) * 1e-3),
-    "diagonal-negative": ("covariance", lambda P: P - np.eye(8)),
-    "diagonal-large": ("covariance", lambda P: P + np.diag([0.0] * 7 + [1.0])),
+    "asymmetric": ("covariance", lambda P: P + np.eye(len(P), k=1) * 1e-3),
+    "diagonal-negative": ("covariance", lambda P: P - np.eye(len(P))),
+    "diagonal-large": ("covariance", lambda P: P + np.eye(len(P))),
     "nan": ("covariance", lambda P: P * np.nan),
     "one-row-less": ("covariance", lambda P: P[1:, 1:].copy()),
     "stopped": ("covariance", lambda P: P[:0, :0].copy()),

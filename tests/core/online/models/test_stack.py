@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from tests.core.online.calibration.test_calibration import PlainBend
 from tests.core.online.models.test_second_order import plain as plain_second_order
+from tests.core.scaling.transcription import plain_ranks
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT
 from manylabel_core.online.learner import OnlineLearner
@@ -158,7 +159,9 @@ def margins_of(
         return margins, [2 / 3] * 3
     known = known.copy()
     known[:LATE, -1] = False
-    second = plain_second_order(X.toarray(), Y, known, weights)[0]
+    dense = X.toarray()
+    inputs = np.hstack([dense, plain_ranks(np.where(dense == 0.0, np.nan, dense))])
+    second = plain_second_order(inputs, Y, known, weights)[0]
     return [*margins, np.where(np.isnan(margins[0]), np.nan, second)], [1.0, 1.0, 0.0]
 
 

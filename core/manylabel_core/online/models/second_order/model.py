@@ -73,10 +73,10 @@ class SecondOrder(Model):
         self._n_rows = max(self._n_rows, 1 + self.n_ranked + min(n_features, MAX_FEATURES))
 
     def set_ranked(self, n_ranked: int) -> None:
-        """Accept this number of ranks, at least the present one; the rows of features move behind the new rows."""
+        """Accept at least this number of ranks; the rows of features move behind the new rows."""
         n_new, at = n_ranked - self.n_ranked, 1 + self.n_ranked
-        self.n_ranked = n_ranked
-        if n_new and not self._stopped:
+        if n_new > 0 and not self._stopped:
+            self.n_ranked = n_ranked
             rows = np.insert(self._covariance, [at] * n_new, 0.0, axis=0)
             self._covariance = np.insert(rows, [at] * n_new, 0.0, axis=1)
             self._weights = np.insert(self._weights, [at] * n_new, 0.0, axis=0)
@@ -97,7 +97,7 @@ class SecondOrder(Model):
 
     def _stop(self) -> None:
         """Drop the tables."""
-        self._stopped = True
+        self._stopped, self.n_ranked = True, 0
         self._covariance, self._weights = np.zeros((0, 0)), np.zeros((0, self._weights.shape[1]))
 
     def score(self, rows: Rows, scores: NDArray[np.float64], ranks: Rows | None = None) -> None:
@@ -115,7 +115,7 @@ class SecondOrder(Model):
 
     def weights_of_ranks(self, label: int) -> NDArray[np.float64]:
         """Return the weights of the ranks, (n_ranked,), in the margin of a label."""
-        return np.zeros(self.n_ranked) if self._stopped else self._weights[1 : 1 + self.n_ranked, label]
+        return self._weights[1 : 1 + self.n_ranked, label]
 
     def forget(self, label: int) -> None:
         self._weights[:, label], self._curvatures[label] = 0.0, START_CURVATURE

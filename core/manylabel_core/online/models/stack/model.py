@@ -92,7 +92,7 @@ class Stack(Model):
         self._vectors.set_lengths(lengths, self._labels.shape[1])
 
     def set_ranked(self, n_ranked: int) -> None:
-        """Accept this number of ranks in addition to the features; at least the present one."""
+        """Accept at least this number of ranks in addition to the features."""
         if self._second is not None:
             self._second.set_ranked(n_ranked)
 
