@@ -18,8 +18,8 @@ PROBLEMS = (
 def find_problem(  # type: ignore[no-untyped-def]
     n_features, n_columns, indptr, indices, values, listed_indptr, listed, listed_signs, complete, n_labels
 ):
-    """Return the number of the first problem with rows and targets that are to be learnt; if there is none, also
-    whether some truth of every example is known.
+    """Return the number of the first problem with rows and targets that are to be learnt, and whether every example has
+    a known truth (False with a problem).
     """
     n_samples = len(indptr) - 1
     if len(listed_indptr) - 1 != n_samples or len(complete) != n_samples or len(n_labels) != n_samples:
