@@ -92,7 +92,7 @@ class Ranks(Part):
     def _rank(self, rows: Rows, store: bool) -> Rows:
         sketches = self._sketches, self._sizes_of, self._slots
         limits = self._max_features, self._zero_is_missing
-        *ranks, n_rows = rank_rows(*sketches, *limits, store, rows)
+        *ranks, n_rows = rank_rows(*sketches, *limits, store, tuple(rows))
         if store and n_rows < len(rows.indptr) - 1:
             self._has_ended, self._ended[0] = True, 1
             self._sketches, self._sizes_of, self._slots = self._sketches[:0], self._sizes_of[:0], self._slots[:0]

@@ -90,7 +90,8 @@ class SecondOrder(Model):
             tables = self._covariance, self._weights, self._curvatures, self._seen
             sizes = self._n_rows, self.n_ranked, self._constant
             own_ranks = _no_ranks(rows) if ranks is None else ranks
-            n_learnt = learn_second_order(*tables, *sizes, rows, own_ranks, targets, scores)
+            examples = tuple(rows), tuple(own_ranks), tuple(targets)
+            n_learnt = learn_second_order(*tables, *sizes, *examples, scores)
             if n_learnt < len(scores):
                 self._stop()
         scores[1 + n_learnt :] = 0.0
@@ -102,7 +103,7 @@ class SecondOrder(Model):
 
     def score(self, rows: Rows, scores: NDArray[np.float64], ranks: Rows | None = None) -> None:
         own_ranks = _no_ranks(rows) if ranks is None else ranks
-        score_second_order(self._weights, self.n_ranked, self._constant, rows, own_ranks, scores)
+        score_second_order(self._weights, self.n_ranked, self._constant, tuple(rows), tuple(own_ranks), scores)
 
     def scorer(self, features: NDArray[np.int32], label: int) -> Scorer:
         weights = np.zeros(len(features))
