@@ -1,4 +1,4 @@
-"""Run lifetimes: ``python -m tests.simulation --seed N`` repeats one and prints its trace if a promise was broken."""
+"""Run lifetimes: ``python -m tests.simulation --seed N`` repeats one, and prints its trace if a promise was broken."""
 
 import argparse
 import gc
@@ -19,13 +19,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="processor seconds after which none begins")
     parser.add_argument("--lines", type=int, default=SHOWN, help="lines of the trace to print; 0: all")
     parser.add_argument("--keep-going", action="store_true", help="go on after a violation")
+    parser.add_argument("--twice", action="store_true", help="run each lifetime twice, and compare the traces")
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets must follow from the seed
-        os.execve(
-            sys.executable,
-            [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
-            {**os.environ, "PYTHONHASHSEED": "0"},
-        )
+        command = [sys.executable, "-m", "tests.simulation", *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})
 
     from tests.simulation.lifetimes import Lifetime
     from tests.simulation.world import Violation
@@ -38,22 +36,29 @@ def main() -> int:
     for seed in range(options.seed, options.seed + options.count):
         if time.process_time() - began >= options.seconds:
             break
-        lifetime = Lifetime(seed)
-        try:
-            lifetime.run()
-        except Violation as violation:
+        traces = []
+        for _ in range(2 if options.twice else 1):
+            lifetime = Lifetime(seed)
+            try:
+                lifetime.run()
+            except Violation as violation:
+                failed += 1
+                print(f"seed {seed}: {violation} ({time.process_time() - began:.1f} s)")
+                if not options.keep_going:
+                    for at, process, text in lifetime.world.trace[-options.lines :]:
+                        print(f"{at:10.4f} {process:>6} {text}")
+                    print(lifetime.world.cause)
+            traces.append(lifetime.world.trace)
+            total["lifetimes"] += 1
+            total["callbacks"] += lifetime.world.loop.steps
+            total["processes that ended"] += len(lifetime.world.loop.crashed)
+            total.update(lifetime.done)
+            total.update(lifetime.world.faults.counts)
+        if traces[0] != traces[-1]:
             failed += 1
-            print(f"seed {seed}: {violation} ({time.process_time() - began:.1f} s)")
-            if not options.keep_going:
-                for at, process, text in lifetime.world.trace[-options.lines :]:
-                    print(f"{at:10.4f} {process:>6} {text}")
-                print(lifetime.world.cause)
-                break
-        total["lifetimes"] += 1
-        total["callbacks"] += lifetime.world.loop.steps
-        total["crashes"] += len(lifetime.world.loop.crashed)
-        total.update(lifetime.done)
-        total.update(lifetime.world.faults.counts)
+            print(f"seed {seed}: two runs differ")
+        if failed and not options.keep_going:
+            break
     seconds = time.process_time() - began
     rate = total["lifetimes"] / seconds * 3_600 if seconds else 0.0
     print(f"{dict(total)} in {seconds:.1f} s of processor time: {rate:,.0f} lifetimes per hour; {failed} failed")

@@ -14,6 +14,7 @@ from manylabel_service.errors import (
     PredictionsFull,
     RevisionConflict,
 )
+from manylabel_service.online.history import segment
 from manylabel_service.release import FORMAT
 from manylabel_service.storage import Document, Entry, ModelMeta
 from manylabel_service.storage.blob_pieces import BlobManifest
@@ -119,6 +120,19 @@ class Disk:
         }
         self.predictions = {number: dict(stored) for number, stored in earlier.predictions.items()}
         self.documents, self.blobs = dict(earlier.documents), dict(earlier.blobs)
+
+    def places_of(self, text: bytes) -> list[str]:
+        """Return where a text stands, also in compressed segments of a history."""
+        found = [f"log {n}" for n, log in self.logs.items() if any(text in entry.payload for entry in log.entries)]
+        found += [f"prediction {id}" for each in self.predictions.values() for id in each if text in each[id][0]]
+        found += [f"document {key}" for key, (_, value) in self.documents.items() if text in value]
+        for key, blob in self.blobs.items():
+            data = b"".join(blob.pieces)
+            if data.startswith(segment.MAGIC):
+                data = b"".join(entry.payload for entry in segment.decode(data)[1])
+            if text in data:
+                found.append(f"blob {key}")
+        return found
 
     # Models
 

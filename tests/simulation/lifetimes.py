@@ -1,21 +1,19 @@
-"""What happens in a lifetime: requests, faults, and the properties that must hold."""
+"""Lifetimes of several servers: requests, faults, and the properties that must hold."""
 
 import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
-from manylabel_service.access.patterns import ANY
-from manylabel_service.access.scopes import SCOPES
 from tests.faults.log_oracle import replay
-from tests.simulation.disk import Disk
 from tests.simulation.world import QUIET_SECONDS, Disconnected, Server, World
 from tests.support.limits import settings_of
 
-from manylabel_service.access.grant import Access
+from manylabel_service.access.grant import ANY, SCOPES, Access
 from manylabel_service.access.key import new_key
 from manylabel_service.errors import (
     KeyInvalid,
@@ -28,9 +26,11 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.storage import position_key
+from manylabel_service.online.successor.rewriter import Selection
+from manylabel_service.storage import START, position_key
 
 T = TypeVar("T")
 
@@ -54,18 +54,21 @@ class Learnt:
 
 @dataclass
 class Known:
-    """What the clients know.
+    """Knowledge of the clients.
 
     Attributes
     ----------
     learnt : acknowledged updates.
     keys : texts of the keys, by id; those of which no reply was received are not listed.
     revoked : ids of the keys whose revocation was acknowledged.
+    forgetting, forgotten : names of examples that are to be forgotten, and those whose receipt is complete.
     """
 
     learnt: list[Learnt] = field(default_factory=list)
     keys: dict[str, str] = field(default_factory=dict)
     revoked: set[str] = field(default_factory=set)
+    forgetting: set[str] = field(default_factory=set)
+    forgotten: set[str] = field(default_factory=set)
 
 
 class Lifetime:
@@ -89,7 +92,7 @@ class Lifetime:
         self._positions: dict[tuple[str, int], str] = {}
         self.done = Counter[str]()
         self._n_names = 0
-        self._backup: Disk | None = None
+        self._stopping: list[asyncio.Task[None]] = []
 
     def run(self) -> None:
         """Run the lifetime. Raises Violation."""
@@ -113,6 +116,8 @@ class Lifetime:
         watching = asyncio.ensure_future(self._watch())
         work = [self._learner("m") for _ in range(rng.choice([1, 2, 3]))]
         work += [self._short_lived("d"), self._keys(), self._keys()]
+        if rng.random() < 0.5:
+            work.append(self._forgetter("m"))
         clients = [asyncio.ensure_future(each) for each in work]
         await self._nemesis(rng.choice([5, 10, 20]))
         await self._quiet()
@@ -139,7 +144,8 @@ class Lifetime:
                 server = self.rng.choice(world.servers)
                 try:
                     result = await world.request(server, work)
-                    world.note(f"{what} -> {server.process}: {result}", "client")
+                    shown = result.status if isinstance(result, Receipt) else result
+                    world.note(f"{what} -> {server.process}: {shown}", "client")
                     self.done[what.split()[0]] += 1
                     return result
                 except final:
@@ -157,15 +163,13 @@ class Lifetime:
         async def create(server: Server) -> str:
             return (await server.registry.create(spec)).position
 
-        try:
+        with suppress(ModelExists):
             await self._until_done(f"create {name}", create, (ModelExists,))
-        except ModelExists:
-            pass
 
     async def _learn(self, model: str) -> Learnt:
         self._n_names += 1
-        name = f"u{self._n_names}"
-        key = IdempotencyKey(name, name.encode().ljust(16, b"."))
+        name, id = f"u{self._n_names:04}", f"k{self._n_names:04}"
+        key = IdempotencyKey(id, id.encode().ljust(16, b"."))
         x = Features((name, "a"), None, np.array([1.0, self.rng.randrange(3)], dtype=np.float32))
         example = Example(x, Labels.all_of([f"l{self.rng.randrange(3)}"]), ref=name)
 
@@ -180,7 +184,7 @@ class Lifetime:
         if self.rng.random() < 0.3:
             await asyncio.sleep(self.rng.random())
             again = await self._until_done(f"again {name}", learn, (ModelNotFound,))
-            if again != (position, updates):
+            if again[0] != position or (again[1] != updates and not self.known.forgetting):
                 self.world.fail(f"the retry of {name} got {again}, the first request {position, updates}")
         return first
 
@@ -225,10 +229,44 @@ class Lifetime:
             if any(isinstance(each, Replica) and each.snapshotter.busy for each in hosted):
                 self.world.fail(f"{name} is deleted, and its snapshot is still being stored in {server.process}")
 
-        try:
+        with suppress(ModelNotFound):
             await self._until_done(f"delete {name}", delete, (ModelNotFound,))
-        except ModelNotFound:
-            pass
+
+    async def _forgetter(self, model: str) -> None:
+        """Have examples forgotten."""
+        for _ in range(self.rng.randrange(1, 4)):
+            await asyncio.sleep(self.rng.expovariate(0.3))
+            if learnt := [each for each in self.known.learnt if each.model == model]:
+                await self._forget(self.rng.choice(learnt))
+
+    async def _forget(self, learnt: Learnt) -> None:
+        selection = Selection(frozenset([learnt.name]))
+
+        async def begin(server: Server) -> str:
+            async with server.registry.use(learnt.model) as replica:
+                assert isinstance(replica, Replica)
+                return (await server.forgetter.begin(replica, selection, None)).id
+
+        self.known.forgetting.add(learnt.name)
+        receipt: Receipt | None = None
+        while receipt is None or receipt.status != "done":
+            id = await self._until_done(f"forget {learnt.name}", begin)
+
+            async def find(server: Server, id: str = id) -> Receipt:
+                server.registry.require_ready()
+                return await server.forgetter.receipt(learnt.model, id)
+
+            receipt = None
+            while receipt is None or receipt.status == "running":
+                receipt = await self._until_done(f"receipt {learnt.name}", find)
+                await asyncio.sleep(0.2 if receipt.status == "running" else 0)
+            if "the history of model" in (receipt.error or ""):
+                return  # no state before it is stored: the server says that it cannot forget it
+        if position_key(receipt.since) >= position_key(learnt.position):
+            return  # the history begins after it
+        self.known.forgotten.add(learnt.name)
+        for place in self.world.disk.places_of(learnt.name.encode()):
+            self.world.fail(f"{learnt.name} is forgotten, and stands in {place}")
 
     async def _keys(self) -> None:
         """Create keys and revoke them."""
@@ -287,7 +325,7 @@ class Lifetime:
                     server.process, 1 + int(rng.expovariate(1 / 50)), lambda s=server: self._crashed(s)
                 )
             elif kind == "stop":
-                asyncio.ensure_future(self._stopped(server))
+                self._stopping.append(asyncio.ensure_future(self._stopped(server)))
             elif kind == "pause":
                 seconds = rng.expovariate(1 / 4)
                 world.note(f"PAUSE of {seconds:.1f} s", server.process)
@@ -313,6 +351,7 @@ class Lifetime:
     def _cut(self, server: Server, seconds: float) -> None:
         self.world.note(f"CUT from the store for {seconds:.1f} s", server.process)
         server.network.cut = True
+        server.disturbed_at = self.world.loop.time() + seconds
         self.world.loop.call_later(seconds, setattr, server.network, "cut", False)
 
     async def _quiet(self) -> None:
@@ -372,7 +411,7 @@ class Lifetime:
             for server in self.world.servers:
                 replica = await self._until_synced(server, name)
                 self._check_state(server, replica)
-                self._check_log(replica)
+                await self.world.request(server, lambda _, replica=replica: self._check_log(replica))
 
     async def _until_synced(self, server: Server, name: str) -> Replica:
         async def sync(server: Server) -> Replica:
@@ -392,20 +431,29 @@ class Lifetime:
         await asyncio.sleep(0)
         raise AssertionError
 
-    def _check_log(self, replica: Replica) -> None:
+    async def _check_log(self, replica: Replica) -> None:
         """Check the log, and the state by a replay of the whole log."""
         log = self.world.disk.logs[replica.record.incarnation]
         if log.sealed:
             self.world.fail(f"the log of {replica.name} is sealed for ever")
-        replayed = replay(replica.record, log.untrimmed, ())
+        entries = log.untrimmed
+        if log.begin != position_key(START):  # a successor, whose history has what was before
+            reader = replica.history()
+            if await reader.begin() != START:
+                return
+            entries = []
+            while more := await reader.read(entries[-1].position if entries else START):
+                entries += more
+        replayed = replay(replica.record, entries, ())
         if replica.position != replayed.model.position:
             self.world.fail(f"{replica.name} is at {replica.position}, its log ends at {replayed.model.position}")
         if replica.model.checksum() != replayed.model.checksum():
             self.world.fail(f"the state of {replica.name} is not the replay of its log")
         for each in self.known.learnt:
-            if each.model != replica.name:
+            if each.model != replica.name or each.name in self.known.forgetting - self.known.forgotten:
                 continue
-            if replayed.learnt[each.name] != 1:
-                self.world.fail(f"{each.name} was acknowledged and learnt {replayed.learnt[each.name]} times")
-            elif replayed.positions[each.name] != each.position:
+            due = int(each.name not in self.known.forgotten)
+            if replayed.learnt[each.name] != due:
+                self.world.fail(f"{each.name} was learnt {replayed.learnt[each.name]} times, not {due}")
+            elif due and replayed.positions[each.name] != each.position:
                 self.world.fail(f"{each.name} was learnt at {replayed.positions[each.name]}, not {each.position}")

@@ -43,6 +43,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     ----------
     steps : number of callbacks that have run.
     crashed : names of the processes that have crashed.
+    resumed : times at which the last pauses of processes end.
     ended : set to end the lifetime with `Ended`.
     """
 
@@ -56,6 +57,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._ready_of: dict[str, deque[asyncio.Handle]] = {}
         self._timers: list[tuple[float, float, int, asyncio.TimerHandle]] = []
         self._n_timers = 0
+        self.resumed: dict[str, float] = {}
         self._paused: dict[str, float] = {}
         self._crashes: dict[str, tuple[int, Callable[[], None]]] = {}
         self._tasks: list[asyncio.Task[Any]] = []
@@ -186,7 +188,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def pause(self, name: str, seconds: float) -> None:
         """Let a process stand still for some time, as if it were suspended."""
-        self._paused[name] = self._now + seconds
+        self._paused[name] = self.resumed[name] = self._now + seconds
 
     def calm(self) -> None:
         """End all pauses, and plan no more crashes."""

@@ -21,7 +21,10 @@ from tests.support.limits import settings_of
 from manylabel_service import environment
 from manylabel_service.access.key import KeyStore
 from manylabel_service.access.keyring import Keyring
+from manylabel_service.app import open_registry
 from manylabel_service.errors import ServiceError
+from manylabel_service.models.forgetting import Forgetter
+from manylabel_service.models.membership import EXPIRY_SECONDS
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_when_available
@@ -34,6 +37,8 @@ REPLY_SECONDS = 30.0
 """Time after which a client gives up on a reply."""
 QUIET_SECONDS = 120.0
 """Time after the last fault within which all requests must have succeeded."""
+DEAD = "the server that worked on it has ended"
+"""Reason with which a change is undone whose server is dead."""
 BACKOFF_SECONDS = (0.1, 5.0)
 
 
@@ -53,10 +58,13 @@ class Server:
     network: FaultyNetwork
     store: SimulatedStore
     registry: Registry
+    forgetter: Forgetter
     keyring: Keyring
     starting: asyncio.Task[None] | None = None
     pending: set[asyncio.Future[Any]] = field(default_factory=set)
     alive: bool = True
+    disturbed_at: float = 0.0
+    """Time at which its connection to the store was last cut."""
 
     async def start(self) -> None:
         """Start like `manylabel_service.lifespan.lifespan`."""
@@ -80,9 +88,9 @@ class Server:
 def assemble(process: str, disk: Disk, network: FaultyNetwork, settings: Settings) -> Server:
     """Return a server that has not been started."""
     store = SimulatedStore(disk, network)
-    registry = Registry(store, settings)
+    registry = open_registry(store, settings)
     keyring = Keyring(KeyStore(store.documents, settings.limits.max_keys), None)
-    return Server(process, network, store, registry, keyring)
+    return Server(process, network, store, registry, Forgetter(registry.successions), keyring)
 
 
 class World:
@@ -134,11 +142,21 @@ class World:
             raise structlog.DropEvent
         said = " ".join(f"{key}={value}" for key, value in event.items() if key not in ("event", "exc_info"))
         self.note(f"log {event['event']} {said}")
+        if event["event"] == "replacement_undone":
+            self._check_undone(event["change"], event["error"] == DEAD)
         error = event.get("exc_info")
         error = sys.exc_info()[1] if error is True else error
         if error and not isinstance(error, ServiceError):
             self.fail(f"unexpected error: {event['event']}: {error!r}", error)
         raise structlog.DropEvent
+
+    def _check_undone(self, change: str, as_dead: bool) -> None:
+        """Check that a process undoes no change on which another one works that runs undisturbed."""
+        for server in self.servers:
+            quiet = self.loop.time() - max(server.disturbed_at, self.loop.resumed.get(server.process, 0.0))
+            heard = not as_dead or (not server.network.cut and quiet > EXPIRY_SECONDS)
+            if server.process != PROCESS.get() and change in server.registry.successions._changes and heard:
+                self.fail(f"{PROCESS.get()} has undone change {change}, and {server.process} works on it")
 
     def fail(self, text: str, cause: Any = None) -> None:
         """End the lifetime with a violation, which has no references to what still runs."""
