@@ -24,7 +24,7 @@ class FittedLinear(Protocol):
     intercept_: NDArray[Any]  # (n_labels,)
 
 
-FIRST_ALONE = (0.0, 1.0, 0.0, 0.0)
+FIRST_ALONE = (0.0, 0.0, 1.0, 0.0)
 """Shared coefficients of a stack of two experts for which the log-odds equal the margin of the first expert."""
 
 

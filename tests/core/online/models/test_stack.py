@@ -100,7 +100,7 @@ def plain_stack(
     `evidence` is that of titles; `titled` are the labels that have one.
     """
     n_labels, E = Y.shape[1], len(margins)
-    start = np.array([-1.0, *[2.0 / E] * E, 0.0, *([] if evidence is None else [0.5])])
+    start = np.array([-1.0, 0.0, *[2.0 / E] * E, *([] if evidence is None else [0.5])])
     n_shared = len(start)
     shared_ridge, ridge = 2.0 * np.eye(n_shared), 5.0 * np.eye(E + 2)
     g, v = start.copy(), np.zeros((n_labels, E + 2))
@@ -112,10 +112,10 @@ def plain_stack(
         phi, p, w = np.zeros((n_labels, n_shared)), np.zeros(n_labels), weights[i]
         settled = np.isin(np.arange(n_labels), titled or []) * (total > 20.0)
         for label in old:
-            phi[label, : E + 2] = [1.0, *(margin[i, label] for margin in margins), 2.0 * np.sqrt(recent[label])]
+            phi[label, : E + 2] = [1.0, 2.0 * np.sqrt(recent[label]), *(margin[i, label] for margin in margins)]
             phi[label, E + 2 :] = 0.0 if evidence is None else evidence[i, label]
             logits[i, label] = g @ phi[label] + v[label] @ phi[label, : E + 2]
-            phi[label, 1 : E + 1] = np.clip(phi[label, 1 : E + 1], -16.0, 16.0)
+            phi[label, 2 : E + 2] = np.clip(phi[label, 2 : E + 2], -16.0, 16.0)
             p[label] = 1.0 / (1.0 + np.exp(-logits[i, label]))
             cut = max(seen[label], settled[label]) * np.log(hits / (total - hits))
             shown[i, label] = 0.5 * (logits[i, label] - cut)
@@ -131,19 +131,39 @@ def plain_stack(
         total = 0.999 * total + w * sum(likely[label] + predicted[label] for label in learnt)
         bend.learn(logits[i, learnt], Y[i, learnt], w)
         Hg *= 0.9995
-        gradient, moved = np.zeros(n_shared), v.copy()
+        gradient, errors = np.zeros(n_shared), np.zeros((n_labels, n_shared))
         for label in learnt:
             curvature = w * p[label] * (1.0 - p[label]) * np.outer(phi[label], phi[label])
-            error = w * (p[label] - Y[i, label]) * phi[label]
-            Hg, gradient = Hg + curvature, gradient + error
+            errors[label] = w * (p[label] - Y[i, label]) * phi[label]
+            Hg, gradient = Hg + curvature, gradient + errors[label]
             H[label] = 0.9995 * H[label] + curvature[: E + 2, : E + 2]
-            moved[label] -= np.linalg.solve(H[label] + ridge, error[: E + 2] + 0.0005 * ridge @ v[label])
-        g = g - np.linalg.solve(Hg + shared_ridge, gradient + 0.001 * (g - start))
-        g[1 : E + 1] = np.maximum(g[1 : E + 1], 0.0)
-        g[E + 2 :] = np.maximum(g[E + 2 :], 0.0)
-        v = moved
-        v[old, 1:-1] = np.maximum(v[old, 1:-1], -g[1 : E + 1])
+        g = g - bounded_step(Hg + shared_ridge, gradient + 0.001 * (g - start), g)
+        for label in old:  # the bound of one without truth may have moved
+            own = errors[label, : E + 2] + 0.0005 * known[i, label] * ridge @ v[label]
+            v[label] -= bounded_step(H[label] + ridge, own, v[label] + g[: E + 2])
+        v[old, 2:] = np.maximum(v[old, 2:], -g[2 : E + 2])
     return logits, shown
+
+
+def bounded_step(A: Array, b: Array, most: Array) -> Array:
+    """The x with the least x'Ax / 2 - b'x of which elements from the third on are at most those of `most`, nearly: each
+    is the best one for those found before, last to first, and then twice the best one for all others.
+    """
+    x = np.zeros(len(b))
+
+    def best(at: int, free: list[int]) -> float:
+        """Element `at` of the minimum over the free elements."""
+        others = np.setdiff1d(np.arange(len(b)), free)
+        return float(np.linalg.solve(A[np.ix_(free, free)], b[free] - A[np.ix_(free, others)] @ x[others])[-1])
+
+    bounded = range(len(b) - 1, 1, -1)
+    for k in bounded:
+        x[k] = min(best(k, list(range(k + 1))), most[k])
+    for k in [*bounded, *bounded]:
+        x[k] = min(best(k, [0, 1, k]), most[k])
+    x[1] = best(1, [0, 1])
+    x[0] = best(0, [0])
+    return x
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -13,6 +13,7 @@ from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.linear.model import LinearModel
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.models.stack._stack import (
+    FREE,
     MAX_COEFFICIENT,
     START_TITLES,
     learn_stack,
@@ -57,7 +58,7 @@ class Stack(Model):
         self.takes_vectors = isinstance(first, LinearModel) and first.takes_blocks
         self._vectors: VectorExperts | None = None
         self.is_linear = all(expert.is_linear for expert in self._experts)
-        n = self._n_coefficients = len(self._experts) + 2
+        n = self._n_coefficients = FREE + len(self._experts)
         self._n_rows = n + n * (n + 1) // 2
         self._shared = np.zeros((self._n_rows, 1))
         self._shared[:n, 0] = [start_of(k, n) for k in range(n)]
@@ -108,7 +109,8 @@ class Stack(Model):
             for q, expert in enumerate(self._experts):
                 expert.learn(rows, targets, margins[q])
         else:
-            self._others["centroid"].learn(rows, targets, margins[1])
+            for q, expert in enumerate(self._experts[1:], 1):
+                expert.learn(rows, targets, margins[q])
             self._vectors.learn(rows, vectors, targets, margins)
         learn_stack(self._shared, self._labels, self._existing, margins, evidence, targets, scores)
 
@@ -134,7 +136,8 @@ class Stack(Model):
             for q, expert in enumerate(self._experts):
                 expert.score(rows, margins[q])
         else:
-            self._others["centroid"].score(rows, margins[1])
+            for q, expert in enumerate(self._experts[1:], 1):
+                expert.score(rows, margins[q])
             self._vectors.score(rows, vectors, margins)
         evidence = self._evidence(rows, new, scores.shape[1])
         score_stack(self._shared, self._labels, margins, evidence, scores)
@@ -208,7 +211,7 @@ class Stack(Model):
 
     def _combined(self, own: Sequence[Scorer], label: int) -> Scorer:
         """Return the log-odds of a label as a combination of the experts."""
-        intercept, *slopes, of_recent = (
+        intercept, of_recent, *slopes = (
             self._shared[: self._n_coefficients, 0] + self._labels[: self._n_coefficients, label]
         )
         weights = sum(
