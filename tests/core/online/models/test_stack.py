@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from tests.core.online.calibration.test_calibration import PlainBend
+from tests.core.online.models.test_second_order import plain as plain_second_order
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT
 from manylabel_core.online.learner import OnlineLearner
@@ -92,15 +93,17 @@ def plain_stack(
     Y: NDArray[np.int64],
     known: NDArray[np.bool_],
     weights: Array,
+    starts: list[float],
     evidence: Array | None = None,
     titled: list[int] | None = None,
 ) -> tuple[Array, Array]:
     """Log-odds before each example, and the margins that are shown with thresholds for micro-F1.
 
-    `evidence` is that of titles; `titled` are the labels that have one.
+    `starts` are the shared coefficients of the margins at the start. `evidence` is that of titles; `titled` are the
+    labels that have one.
     """
     n_labels, E = Y.shape[1], len(margins)
-    start = np.array([-1.0, 0.0, *[2.0 / E] * E, *([] if evidence is None else [0.5])])
+    start = np.array([-1.0, 0.0, *starts, *([] if evidence is None else [0.5])])
     n_shared = len(start)
     shared_ridge, ridge = 2.0 * np.eye(n_shared), 5.0 * np.eye(E + 2)
     g, v = start.copy(), np.zeros((n_labels, E + 2))
@@ -145,6 +148,20 @@ def plain_stack(
     return logits, shown
 
 
+def margins_of(
+    make: type[OnlineLearner], X: sp.csr_array, Y: NDArray[np.int64], known: NDArray[np.bool_], weights: Array
+) -> tuple[list[Array], list[float]]:
+    """The margins of all experts of a stack before each example, and their shared coefficients at the start."""
+    margins = [learn(expert, X, Y, known, weights) for expert in experts(make).values()]
+    margins.append(plain_centroid(X, Y, known, weights))
+    if make not in (FALT, SALT):
+        return margins, [2 / 3] * 3
+    known = known.copy()
+    known[:LATE, -1] = False
+    second = plain_second_order(X.toarray(), Y, known, weights)[0]
+    return [*margins, np.where(np.isnan(margins[0]), np.nan, second)], [1.0, 1.0, 0.0]
+
+
 def bounded_step(A: Array, b: Array, most: Array) -> Array:
     """The x with the least x'Ax / 2 - b'x of which elements from the third on are at most those of `most`, nearly: each
     is the best one for those found before, last to first, and then twice the best one for all others.
@@ -173,9 +190,8 @@ def test_a_stack_is_the_literal_algorithm(
 ) -> None:
     X, Y, known = stream(int(weighted))
     weights = np.random.default_rng(5).choice([0.5, 1.0, 3.0], len(Y)) if weighted else np.ones(len(Y))
-    margins = [learn(expert, X, Y, known, weights) for expert in experts(make).values()]
-    margins.append(plain_centroid(X, Y, known, weights))
-    logits, shown = plain_stack(margins, Y, known, weights)
+    margins, starts = margins_of(make, X, Y, known, weights)
+    logits, shown = plain_stack(margins, Y, known, weights, starts)
     found = learn(make(**ALONE, **parameters), X, Y, known, weights)
     np.testing.assert_allclose(found, logits, rtol=1e-7, atol=1e-8)
     model = make(**DOUBLE, **parameters)

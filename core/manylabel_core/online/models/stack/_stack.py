@@ -29,7 +29,7 @@ RECENT = 0.65
 """Share of a label's recent share kept from one example to the next: it follows bursts of labels."""
 
 START_INTERCEPT, START_MARGINS, START_TITLES = -1.0, 2.0, 0.5
-"""Coefficients at the start: of the 1, of all the margins together, and of titles; that of the recent share is 0."""
+"""Coefficients at the start: of the 1, of all the margins together, and of titles; others are 0."""
 
 SHARED_RIDGE, OWN_RIDGE = 2.0, 5.0
 """Ridges of the shared coefficients, and of a label's own ones."""
@@ -56,11 +56,11 @@ def score_stack(shared, labels, margins, evidence, scores):  # type: ignore[no-u
 
 
 @compiled
-def learn_stack(shared, labels, existing, margins, evidence, targets, scores):  # type: ignore[no-untyped-def]
+def learn_stack(start, shared, labels, existing, margins, evidence, targets, scores):  # type: ignore[no-untyped-def]
     """Learn rows in order; write the log-odds of each row before it was learnt, 0 for labels that did not exist.
 
-    `existing`, of length 1, is the number of labels so far; a label does not count in its first example. Other
-    arguments are those of `score_stack`.
+    `start` are the shared coefficients at the start. `existing`, of length 1, is the number of labels so far; a label
+    does not count in its first example. Other arguments are those of `score_stack`.
     """
     listed_indptr, listed, listed_signs, complete, n_labels, weights = targets
     width, n_own = scores.shape[1] - 1, FREE + len(margins)
@@ -83,7 +83,7 @@ def learn_stack(shared, labels, existing, margins, evidence, targets, scores):  
             _cut_margins(phi, n_own, old)
             _find_errors(scores[i, 1 : 1 + old], signs[1 : 1 + old], weight, known[own], error[own], work[0, own])
             _set_products(phi, work[0, own], work)
-            _learn_shared(shared, phi, n_own, error[own], work)
+            _learn_shared(start, shared, phi, error[own], work)
             _learn_own(shared, labels, phi, known[own], error[own], work, step)
         _follow(labels[len(labels) - 1], signs[1 : 1 + now], weight)
 
@@ -153,7 +153,7 @@ def _set_products(phi, curvature, products):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _learn_shared(shared, phi, n_own, error, products):  # type: ignore[no-untyped-def]
+def _learn_shared(start, shared, phi, error, products):  # type: ignore[no-untyped-def]
     """Newton step of the shared coefficients."""
     n = len(phi)
     step, most, work = np.empty((n, 1)), np.empty((n, 1)), np.empty((len(products), 1))
@@ -164,21 +164,13 @@ def _learn_shared(shared, phi, n_own, error, products):  # type: ignore[no-untyp
     for k in range(n):
         for label in range(len(error)):
             own[label] = error[label] * phi[k, label]
-        away = shared[k, 0] - start_of(k, n_own)
+        away = shared[k, 0] - start[k]
         step[k, 0] = ordered_sum(own) + (1.0 - KEPT) * SHARED_RIDGE * away
         most[k, 0] = shared[k, 0]
     _solve(work, SHARED_RIDGE, step, most)
     for k in range(n):
         least = -MAX_COEFFICIENT if k < FREE else 0.0
         shared[k, 0] = min(max(shared[k, 0] - step[k, 0], least), MAX_COEFFICIENT)
-
-
-@compiled
-def start_of(k, n_own):  # type: ignore[no-untyped-def]
-    """Return the shared coefficient k at the start; `n_own` is the number without that of titles."""
-    if k < FREE:
-        return START_INTERCEPT if k == 0 else 0.0
-    return START_MARGINS / (n_own - FREE) if k < n_own else START_TITLES
 
 
 @compiled

@@ -12,13 +12,15 @@ from manylabel_core.explanation import Scorer
 from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.linear.model import LinearModel
 from manylabel_core.online.models.model import Model
+from manylabel_core.online.models.second_order.model import SecondOrder
 from manylabel_core.online.models.stack._stack import (
     FREE,
     MAX_COEFFICIENT,
+    START_INTERCEPT,
+    START_MARGINS,
     START_TITLES,
     learn_stack,
     score_stack,
-    start_of,
 )
 from manylabel_core.online.models.stack.titles import NO_WORDS, NewWords, Titles
 from manylabel_core.online.models.stack.vectors import VectorExperts
@@ -43,7 +45,8 @@ _CHECKED_BYTES = 1 << 20
 class Stack(Model):
     """Logistic combination of the margins of the experts and the recent share of each label; the threshold is 0.
 
-    Each expert learns independently. `_stack` has the equations. The arrays of `first` keep their names in a
+    Each expert learns independently. `_stack` has the equations. A second-order expert, which may stop, has no share in
+    the coefficients at the start. The arrays of `first` keep their names in a
     state; the names of `others` are prefixes of their arrays.
     """
 
@@ -61,7 +64,10 @@ class Stack(Model):
         n = self._n_coefficients = FREE + len(self._experts)
         self._n_rows = n + n * (n + 1) // 2
         self._shared = np.zeros((self._n_rows, 1))
-        self._shared[:n, 0] = [start_of(k, n) for k in range(n)]
+        lasting = [not isinstance(expert, SecondOrder) for expert in self._experts]
+        margins = [START_MARGINS / sum(lasting) if lasts else 0.0 for lasts in lasting]
+        self._start = np.array([START_INTERCEPT, 0.0, *margins, START_TITLES])
+        self._shared[:n, 0] = self._start[:n]
         existing = Array((1,), ((0, "labels"),), dtype="int64")
         super().__init__({"existing": existing, "labels": Array((self._n_rows + 1, "labels"), ())})
 
@@ -112,7 +118,7 @@ class Stack(Model):
             for q, expert in enumerate(self._experts[1:], 1):
                 expert.learn(rows, targets, margins[q])
             self._vectors.learn(rows, vectors, targets, margins)
-        learn_stack(self._shared, self._labels, self._existing, margins, evidence, targets, scores)
+        learn_stack(self._start, self._shared, self._labels, self._existing, margins, evidence, targets, scores)
 
     def score(
         self,

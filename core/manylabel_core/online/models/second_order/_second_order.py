@@ -1,0 +1,142 @@
+"""Second-order logistic regression of all labels, Eq. (10i) of docs/mathematics.md.
+
+P, the inverse of the second moments of examples plus a diagonal, is shared by the labels. Each label scales it by the
+mean curvature of its log loss. P is symmetric bit for bit, because P_ij and P_ji change by the same product.
+
+A label is learnt from its first relevant example on. Until then only a title can say that the label is likely, and a
+log-odds of 0 leaves that to the other inputs of a stack.
+
+Row 0 of the tables is that of the constant. A feature without examples has zeros in P, except on the diagonal, and in
+W. So rows of features that are not there yet change no sum.
+
+An example is skipped if rounding would make the diagonal of P negative, which needs values far above those of scaled
+features. So the diagonal never grows, is never below 0, and bounds all other elements.
+"""
+
+import numpy as np
+
+from manylabel_core._ascending import count_below
+from manylabel_core._elementary import sigmoid
+from manylabel_core.compiled import compiled
+from manylabel_core.online.updates._targets import set_signs, weight_of
+
+PRIOR, CONSTANT_PRIOR = 3.0 / 4.0, 33.0 / 4.0
+"""Diagonal of P at the start: of features, and of the constant."""
+
+START_CURVATURE, START_COUNT = 2.5, 10.0
+"""Sum of curvatures of a label at the start, and the number of examples that it stands for."""
+
+MIN_CURVATURE = 1e-4
+"""Curvatures p (1 - p) below are taken for it."""
+
+MAX_FEATURES, MAX_LABELS = 512, 1024
+"""Maximum numbers of features and labels; P has the square of the first, W their product."""
+
+
+@compiled
+def score_second_order(weights, constant, examples, scores):  # type: ignore[no-untyped-def]
+    """Write the log-odds (n_samples, 1 + n_labels) of rows, threshold first; features without a row count as 0."""
+    indptr, indices, values = examples
+    for i in range(len(indptr) - 1):
+        row = slice(indptr[i], indptr[i + 1])
+        _score_example(weights, constant, indices[row], values[row], scores[i])
+
+
+@compiled
+def learn_second_order(  # type: ignore[no-untyped-def]
+    covariance, weights, curvatures, seen, n_rows, constant, examples, targets, scores
+):
+    """Learn rows in order; write the log-odds of each row before it was learnt.
+
+    `n_rows` is the number of rows of the tables in use. Returns the number of rows learnt. It is less than the number
+    of all if the next row has too many features or labels; its log-odds are written.
+    """
+    indptr, indices, values = examples
+    listed_indptr, listed, listed_signs, complete, n_labels, weights_of = targets
+    width = scores.shape[1] - 1
+    g, error, signs = np.empty(n_rows), np.empty(width), np.empty(1 + width, np.int8)
+    for i in range(len(indptr) - 1):
+        now, weight = n_labels[i], weight_of(weights_of, i)
+        features, z = indices[indptr[i] : indptr[i + 1]], values[indptr[i] : indptr[i + 1]]
+        scores[i, 1 + now :] = 0.0
+        _score_example(weights, constant, features, z, scores[i, : 1 + now])
+        if now > MAX_LABELS or _are_beyond(features):
+            return i
+        v = _project(covariance, constant, features, z, g)
+        if not v > 0.0:
+            continue
+        scale = np.sqrt(1.0 / (1.0 / weight + v))
+        if not _is_positive(covariance, g, scale):
+            continue
+        truth = slice(listed_indptr[i], listed_indptr[i + 1])
+        set_signs(listed[truth], listed_signs[truth], complete[i], signs[: 1 + now])
+        _find_steps(scores[i, 1 : 1 + now], signs[1 : 1 + now], curvatures, seen[0], weight, v, error[:now])
+        seen[0] += weight
+        for j in range(n_rows):
+            if g[j] != 0.0:
+                for label in range(now):
+                    weights[j, label] += g[j] * error[label]
+                g[j] *= scale
+        for j in range(n_rows):
+            if g[j] != 0.0:
+                for k in range(n_rows):
+                    covariance[j, k] -= g[j] * g[k]
+    return len(indptr) - 1
+
+
+@compiled
+def _are_beyond(features):  # type: ignore[no-untyped-def]
+    n_beyond = 0
+    for p in range(len(features)):
+        n_beyond += features[p] >= MAX_FEATURES
+    return n_beyond > 0
+
+
+@compiled
+def _score_example(weights, constant, features, z, scores):  # type: ignore[no-untyped-def]
+    scores[:] = 0.0
+    if len(weights) > 0:
+        _add(weights[0], constant, scores[1:])
+        for p in range(count_below(features, len(weights) - 1)):
+            _add(weights[1 + features[p]], np.float64(z[p]), scores[1:])
+
+
+@compiled
+def _project(covariance, constant, features, z, g):  # type: ignore[no-untyped-def]
+    """Write g = P z; return z.g."""
+    g[:] = 0.0
+    _add(covariance[0], constant, g)
+    for p in range(len(features)):
+        _add(covariance[1 + features[p]], np.float64(z[p]), g)
+    v = constant * g[0]
+    for p in range(len(features)):
+        v += np.float64(z[p]) * g[1 + features[p]]
+    return v
+
+
+@compiled
+def _add(row, factor, sums):  # type: ignore[no-untyped-def]
+    for k in range(len(sums)):
+        sums[k] += factor * row[k]
+
+
+@compiled
+def _is_positive(covariance, g, scale):  # type: ignore[no-untyped-def]
+    """Return whether the diagonal of P is not negative after an example."""
+    n_negative = 0
+    for j in range(len(g)):
+        n_negative += (scale * g[j]) * (scale * g[j]) > covariance[j, j]
+    return n_negative == 0
+
+
+@compiled
+def _find_steps(logits, signs, curvatures, seen, weight, v, error):  # type: ignore[no-untyped-def]
+    """Write the steps of labels along g, 0 where the truth is unknown, and update the curvatures."""
+    for label in range(len(signs)):
+        p = sigmoid(logits[label])
+        begun = (signs[label] > 0) | (curvatures[label] > START_CURVATURE)
+        known = np.float64((signs[label] != 0) & begun)
+        own = weight * max(p * (1.0 - p), MIN_CURVATURE)
+        mean = curvatures[label] / (seen + START_COUNT)
+        error[label] = weight * (known * (np.float64(signs[label] > 0) - p)) / (mean + own * v)
+        curvatures[label] += known * own
