@@ -1,14 +1,16 @@
 """Second-order logistic regression of all labels, Eq. (10i) of docs/mathematics.md.
 
 P, the inverse of the second moments of examples plus a diagonal, is shared by the labels. Each label scales it by the
-mean curvature of its log loss, and is learnt from its first relevant example on: until then nothing but titles can
-say that it is likely, and a log-odds of 0 leaves that to the other inputs of a stack. P is symmetric bit for bit, because P_ij and P_ji change by the same product.
+mean curvature of its log loss. P is symmetric bit for bit, because P_ij and P_ji change by the same product.
+
+A label is learnt from its first relevant example on. Until then only a title can say that the label is likely, and a
+log-odds of 0 leaves that to the other inputs of a stack.
 
 Row 0 of the tables is that of the constant; those of the ranks and then those of the features follow. A feature without
 examples has zeros in P, except on the diagonal, and in W. So rows of features that are not there yet change no sum.
 
 An example is skipped if rounding would make the diagonal of P negative, which needs values far above those of scaled
-features. So the diagonal only falls, stays above 0 or at it, and bounds all other elements.
+features. So the diagonal never grows, is never below 0, and bounds all other elements.
 """
 
 import numpy as np
