@@ -1,8 +1,8 @@
 """Event loop in virtual time: which process runs next, and when, follows from a seed.
 
-A process is a name in the context of a callback, which the tasks, timers and callbacks that it creates inherit. As in
-an asyncio loop of its own, callbacks of one process run in the order in which they became ready; those of several
-processes interleave as the seed says. Work for a thread runs at once, after a delay from the seed. A crashed process
+Each callback belongs to a process, named in its context; tasks, timers and callbacks inherit the process of their
+creator. Callbacks of one process run in the order in which they became ready, as in an asyncio loop of its own; the
+seed chooses the order between processes. Work for a thread runs at once, after a delay from the seed. A crashed process
 never runs again: its callbacks, tasks and timers are dropped, between any two callbacks, so at any await.
 """
 

@@ -207,7 +207,7 @@ class World:
                 reply.set_exception(Disconnected())
 
     async def stop(self, server: Server) -> None:
-        """Stop a server in good order."""
+        """Stop a server without a crash."""
         self.note("stop", server.process)
         stopping = self.loop.spawn(server.process, server.stop())
         await asyncio.wait([stopping], timeout=60)

@@ -20,7 +20,7 @@ def with_new_given(rows: sp.csr_array, names: Sequence[str]) -> tuple[sp.csr_arr
 
     A number is optional if some of the rows have it and some lack it, by the rules of
     `manylabel_core.records.number_fields.NumberFields`; a stored 0 is a number. These columns come last, in the order
-    of the columns of their numbers. If the rows already have such columns, these move there.
+    of the columns of their numbers. Columns of this kind that the rows already have are moved to the end.
     """
     numbers, known = numbers_of(names), {name: column for column, name in enumerate(names)}
     if len(numbers) == len(names):

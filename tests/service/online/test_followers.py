@@ -310,6 +310,22 @@ async def test_a_follower_of_a_deleted_leader_fails(lone_fleet: Any) -> None:
     await registry.delete("f")
 
 
+async def test_a_leader_that_is_deleted_while_a_follower_is_created_has_none(
+    lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, leader = await started(lone_fleet)
+    models = lone_fleet.store(registry).models
+
+    async def create(*of_follower: Any) -> Any:
+        await models.delete(leader.record)  # by another server
+        return await type(models).create(models, *of_follower)
+
+    monkeypatch.setattr(models, "create", create)
+    with pytest.raises(ModelNotFound, match="'m'"):
+        await follow(registry, leader)
+    assert await models.all() == []
+
+
 async def test_a_fork_of_a_follower_learns(lone_fleet: Any) -> None:
     registry, leader = await started(lone_fleet)
     for n in range(6):

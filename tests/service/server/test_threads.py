@@ -17,8 +17,8 @@ SERVE = """
 import asyncio, os, signal, sys, threading
 from pathlib import Path
 from manylabel_core.kernels import Counts
+from manylabel_service import app
 from manylabel_service.hosting.kernels import BASE, Gate, Kernels
-from manylabel_service.models import registry
 from manylabel_service.server.process import run
 from manylabel_service.server.sockets import listen
 from manylabel_service.settings import Settings
@@ -30,7 +30,7 @@ def ready():
     running = asyncio.get_running_loop().run_in_executor(None, report)
     running.add_done_callback(lambda _: os.kill(os.getpid(), signal.SIGTERM))
 
-registry.Kernels = lambda: Kernels(Gate(), lambda tiers: Counts(0, 0), lambda tiers: tiers == (BASE,) and report())
+app.Kernels = lambda: Kernels(Gate(), lambda tiers: Counts(0, 0), lambda tiers: tiers == (BASE,) and report())
 settings = Settings(data_dir=Path(sys.argv[1]), port=0)
 sys.exit(run(settings, listen(settings), on_ready=ready))
 """

@@ -31,7 +31,7 @@ Edit = Callable[[list[Any]], list[Any]]
 
 @pytest.fixture(params=REAL)
 def stores_in(request: pytest.FixtureRequest) -> Callable[[Path], StoreUnderTest]:
-    """As in the contract suite, without stores that cannot be damaged."""
+    """Stores of the contract suite whose bytes can be damaged."""
     return lambda place: STORES[request.param](request, place)
 
 
