@@ -81,8 +81,9 @@ class FALT(LinearThresholdingLearner):
         "'adaptive': like 'implicit', with the step of each feature f multiplied by 1 / sqrt(1 + s_f), where s_f is "
         "the sum of its squares over earlier examples with a loss. 'stacked': an adaptive expert next to a centroid of "
         "each label's examples and, for up to 512 features, a second-order logistic regression; a logistic model that "
-        "all labels share, with corrections for each label, makes log-odds of these margins and of the frequency of the "
-        "label in the last examples. The steps of 'stacked' and 'adaptive' shrink. All labels share the sums s_f: the alarm of all labels resets them, and the alarm of one "
+        "all labels share, with corrections for each label, makes log-odds of these margins and of the frequency of "
+        "the label in the last examples. The steps of 'stacked' and 'adaptive' shrink. All labels share the sums s_f: "
+        "the alarm of all labels resets them, and the alarm of one "
         "label does not.",
     )
 

@@ -47,9 +47,8 @@ class LinearForm(NamedTuple):
     """Scores and probabilities as a linear function of scaled features and of ranks, thresholds included.
 
     Scores minus the threshold are the features and the ranks times the weights plus the intercept: above 0 where
-    predicted. Log-odds
-    are slope times score plus offset; above `KNOT` they count for KNOT plus `bend` times their excess. Without
-    calibration slope and offset are None.
+    predicted. Log-odds are slope times score plus offset; above `KNOT` they count for KNOT plus `bend` times their
+    excess. Without calibration slope and offset are None.
     """
 
     weights: NDArray[np.float64]  # (n_features, n_labels)
@@ -83,7 +82,7 @@ class Pipeline:
         self._parts: list[Part] = [part for part in (scaling, calibration, detectors) if part is not None]
         self._on_drift, self._dtype = on_drift, np.dtype(dtype)
         self._ranks: Ranks | None = None
-        if isinstance(model, Stack):
+        if model.takes_ranks:
             self._ranks = Ranks(MAX_FEATURES, scaling.zero_is_missing)
             self._parts.append(self._ranks)
         self._vectors: VectorScaling | None = None
@@ -318,9 +317,8 @@ class Pipeline:
         if self._ranks is None:
             return {}
         ranks = self._ranks.learn(rows)
-        self._stack.set_ranked(
-            max(self._ranks.n_ranked, 1 + int(ranks.indices.max(initial=-1)))
-        )  # ranks may have ended
+        n_of_rows = 1 + int(ranks.indices.max(initial=-1))  # ranks may have ended, and their number with them
+        self._stack.set_ranked(max(self._ranks.n_ranked, n_of_rows))
         return {"ranks": ranks}
 
     def _split(self, rows: Rows) -> tuple[Rows, VectorRows | None]:

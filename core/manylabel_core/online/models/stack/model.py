@@ -46,8 +46,8 @@ class Stack(Model):
     """Logistic combination of the margins of the experts and the recent share of each label; the threshold is 0.
 
     Each expert learns independently. `_stack` has the equations. A second-order expert, which may stop, has no share in
-    the coefficients at the start. The arrays of `first` keep their names in a
-    state; the names of `others` are prefixes of their arrays.
+    the coefficients at the start. The arrays of `first` keep their names in a state; the names of `others` are prefixes
+    of their arrays.
     """
 
     prefix = "stack."
@@ -59,6 +59,7 @@ class Stack(Model):
         self._experts = [first, *self._others.values()]
         self._second = next((each for each in self._experts if isinstance(each, SecondOrder)), None)
         self._titles = Titles()
+        self.takes_ranks = self._second is not None
         self.takes_vectors = isinstance(first, LinearModel) and first.takes_blocks
         self._vectors: VectorExperts | None = None
         self.is_linear = all(expert.is_linear for expert in self._experts)
