@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from itertools import takewhile
 from pathlib import Path
+from string import ascii_lowercase
 from textwrap import dedent
 from typing import Any, NamedTuple
 
@@ -299,7 +300,9 @@ def test_equations_are_numbered_in_order_and_references_exist() -> None:
     numbers = re.findall(r"  \((\d+[a-z]?)\)$", page, re.MULTILINE)
     plain = [int(number) for number in numbers if number.isdigit()]
     assert plain == list(range(1, len(plain) + 1))
-    assert numbers == sorted(numbers, key=lambda number: (int(number.rstrip("abcdefgh")), number)), "10, 10a, 10b, 11"
+    assert numbers == sorted(numbers, key=lambda number: (int(number.rstrip(ascii_lowercase)), number)), (
+        "10, 10a, 10b, 11"
+    )
     code = [path.read_text() for folder in ("core", "service", "clients") for path in (ROOT / folder).rglob("*.py")]
     reference = r"Eqs?\. ((?:\(\d+[a-z]?\)|,|and|to|\s)*?) of\s+docs/mathematics\.md"
     references = [said for text in code for said in re.findall(reference, text)]

@@ -49,6 +49,8 @@ def onnx_file(model: Portable) -> bytes:
     scaled = _SCALINGS[model["scaling"]["kind"]](graph, x, listed, unseen, _with_given(model))
     row = graph.node("Reshape", scaled, graph.integers([1, -1]))
     product = graph.node("MatMul", row, graph.numbers(model["weights"], (len(model["features"]["names"]), -1)))
+    if "ranks" in model:
+        product = graph.node("Add", product, _of_ranks(graph, x, listed, model["ranks"]))
     graph.node(
         "Add", graph.node("Reshape", product, graph.integers([-1])), graph.numbers(model["intercept"]), to="scores"
     )
@@ -309,6 +311,26 @@ def _automatic(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: 
     wanted = concerned if zero_is_missing else has
     scaled = graph.where(wanted, graph.where(is_dense, quantity, optional), 0.0)
     return _to_length(graph, scaled, graph.node("Or", is_dense, is_optional), unseen, n)
+
+
+def _of_ranks(graph: _Graph, x: str, listed: str, ranks: dict[str, Any]) -> str:
+    """Return what the ranks add to the scores: each is a sum of the parts of a value between two points."""
+    most = max(map(len, ranks["values"]))
+    points = np.array([[*each, *each[-1:] * (most - len(each))] for each in ranks["values"]])
+    heights = np.array([[*each, *each[-1:] * (most - len(each))] for each in ranks["ranks"]])
+    widths = np.diff(points)
+    slopes = np.diff(heights) / np.where(widths > 0.0, widths, 1.0)
+    columns = graph.integers(ranks["features"])
+    values = graph.node("Gather", x, columns)
+    beyond = graph.op("Sub", graph.node("Reshape", values, graph.integers([-1, 1])), graph.numbers(points[:, :-1]))
+    between = graph.op("Min", graph.op("Max", beyond, 0.0), graph.numbers(widths))
+    rises = graph.node("ReduceSum", graph.op("Mul", between, graph.numbers(slopes)), graph.integers([1]), keepdims=0)
+    given = graph.node("Gather", listed, columns)
+    if ranks["zero_is_missing"]:
+        given = graph.node("And", given, graph.node("Not", graph.op("Equal", values, 0.0)))
+    found = graph.where(given, graph.op("Add", rises, graph.numbers(heights[:, 0])), 0.0)
+    row = graph.node("Reshape", found, graph.integers([1, -1]))
+    return graph.node("MatMul", row, graph.numbers(ranks["weights"], (len(points), -1)))
 
 
 def _varies(own: dict[str, Any]) -> Any:

@@ -17,6 +17,7 @@ from manylabel_core.online.calibration._logistic import KNOT
 from manylabel_core.online.kernel import KernelLearner
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.records.number_fields import SETTLED, NumberFields
+from manylabel_core.scaling.ranks import RankCurves
 from manylabel_core.state import State
 
 FORMAT = "manylabel-linear-1"
@@ -65,7 +66,7 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
     )
     learner.restore(_group(arrays, "learner"))
     try:
-        weights, intercept, slope, offset, bend = learner.pipeline.linear_form()
+        weights, intercept, slope, offset, bend, curves, of_ranks = learner.pipeline.linear_form()
     except NotLinear as error:
         advice = "to export a copy without them, create it from a snapshot and remove titles and descriptions there"
         raise CannotExport(f"{model}: {error}; {advice}") from error
@@ -87,6 +88,7 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
         "text": None if numbered else spec["text"],
         "scaling": _online_scaling(learner, _group(arrays, "learner"), len(features)),
         **_weights(weights[:, kept], intercept[kept], _part(slope, kept), _part(offset, kept), bend),
+        **_ranks(learner, curves, of_ranks[:, kept]),
     }
 
 
@@ -176,6 +178,15 @@ def _weights(weights: Any, intercept: Any, slope: Any, offset: Any, bend: float 
     if slope is not None:
         likely = {"slope": slope.tolist(), "offset": offset.tolist(), "knot": KNOT, "bend": bend}
     return {"weights": weights.tolist(), "intercept": intercept.tolist(), "probability": likely}
+
+
+def _ranks(learner: OnlineLearner, curves: RankCurves, weights: NDArray[np.float64]) -> dict[str, Any]:
+    """Return the ranks that count, with the points of their curves; empty without any."""
+    if not len(weights):
+        return {}
+    points, ranks = ([each.tolist() for each in own] for own in (curves.values, curves.ranks))
+    own = {"features": curves.features.tolist(), "values": points, "ranks": ranks, "weights": weights.tolist()}
+    return {"ranks": {**own, "zero_is_missing": learner.pipeline.zero_is_missing}}
 
 
 def _part(values: NDArray[np.float64] | None, kept: Sequence[int]) -> NDArray[np.float64] | None:

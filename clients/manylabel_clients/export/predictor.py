@@ -41,6 +41,7 @@ class LinearPredictor:
         self._records = RecordEncoder(None if model["text"] is None else TextSettings.from_json(model["text"]))
         self._scaling = _SCALINGS[model["scaling"]["kind"]](model["scaling"], self._given_columns())
         self._weights, self._intercept = model["weights"], model["intercept"]
+        self._ranks = _Ranks(model["ranks"]) if "ranks" in model else None
         self._likely = model["probability"]
 
     def scores(self, x: Any) -> dict[str, float]:
@@ -57,6 +58,9 @@ class LinearPredictor:
         for column, value in self._scaling.scaled(known, unseen):
             for label, weight in enumerate(self._weights[column]):
                 totals[label] += value * weight
+        for rank, weights in [] if self._ranks is None else self._ranks.weighted(known):
+            for label, weight in enumerate(weights):
+                totals[label] += rank * weight
         return dict(zip(self.labels, totals, strict=True))
 
     def predict(self, x: Any) -> list[str]:
@@ -108,6 +112,32 @@ class LinearPredictor:
         if self._numbers is None:
             return [self._given[name] for name in numbers if name in self._given]
         return self._numbers.after(numbers, len(numbers) < len(features)).given(numbers)
+
+
+class _Ranks:
+    """Ranks of values, and their weights; see Eq. (12c) of docs/mathematics.md."""
+
+    def __init__(self, ranks: Mapping[str, Any]) -> None:
+        curves = zip(ranks["values"], ranks["ranks"], ranks["weights"], strict=True)
+        self._curves = dict(zip(ranks["features"], curves, strict=True))
+        self._zero_is_missing = ranks["zero_is_missing"]
+
+    def weighted(self, known: Mapping[int, float]) -> list[tuple[float, list[float]]]:
+        """Return the ranks of an example with their weights."""
+        found = []
+        for column, value in known.items():
+            if column in self._curves and not (self._zero_is_missing and value == 0.0):
+                values, ranks, weights = self._curves[column]
+                found.append((self._rank(value, values, ranks), weights))
+        return found
+
+    @staticmethod
+    def _rank(value: float, values: Sequence[float], ranks: Sequence[float]) -> float:
+        k = sum(each < value for each in values)
+        if k in (0, len(values)):
+            return ranks[min(k, len(values) - 1)]
+        share = (value - values[k - 1]) / (values[k] - values[k - 1])
+        return ranks[k - 1] + (ranks[k] - ranks[k - 1]) * share
 
 
 class _AsItIs:

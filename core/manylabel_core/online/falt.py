@@ -24,8 +24,8 @@ class FittedLinear(Protocol):
     intercept_: NDArray[Any]  # (n_labels,)
 
 
-FIRST_ALONE = (0.0, 1.0, 0.0, 0.0)
-"""Shared coefficients of a stack of two experts for which the log-odds equal the margin of the first expert."""
+FIRST_ALONE = (0.0, 0.0, 1.0, 0.0, 0.0)
+"""Shared coefficients of a stack of three experts for which the log-odds equal the margin of the first expert."""
 
 
 @declared
@@ -80,9 +80,10 @@ class FALT(LinearThresholdingLearner):
         "example's problem, Eq. (3) with the loss itself: no margin is overshot, and no number of passes is needed. "
         "'adaptive': like 'implicit', with the step of each feature f multiplied by 1 / sqrt(1 + s_f), where s_f is "
         "the sum of its squares over earlier examples with a loss. 'stacked': an adaptive expert next to a centroid of "
-        "each label's examples; a logistic model that all labels share, with corrections for each label, makes "
-        "log-odds of both margins and of the frequency of the label in the last examples. The steps of 'stacked' and "
-        "'adaptive' shrink. All labels share the sums s_f: the alarm of all labels resets them, and the alarm of one "
+        "each label's examples and, for up to 512 features, a second-order logistic regression; a logistic model that "
+        "all labels share, with corrections for each label, makes log-odds of these margins and of the frequency of "
+        "the label in the last examples. The steps of 'stacked' and 'adaptive' shrink. All labels share the sums s_f: "
+        "the alarm of all labels resets them, and the alarm of one "
         "label does not.",
     )
 

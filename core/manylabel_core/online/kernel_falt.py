@@ -79,5 +79,5 @@ class KernelFALT(KernelLearner, ThresholdingLearner):
         steps,
         "How an example is learnt. 'gradient': by passes, as in the paper. 'implicit': by an exact solution of the "
         "example's problem, Eq. (3) with the loss itself: no margin is overshot, and no number of passes is needed. "
-        "'stacked': the kernel model learns like 'implicit', next to the two experts of `FALT` with 'stacked'.",
+        "'stacked': the kernel model learns like 'implicit', next to the first two experts of `FALT` with 'stacked'.",
     )

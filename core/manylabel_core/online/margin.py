@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.linear.model import LinearModel
+from manylabel_core.online.models.second_order.model import SecondOrder
 from manylabel_core.online.models.stack.model import Stack
 from manylabel_core.online.updates._multipass import MAX_PASSES
 from manylabel_core.online.updates._update import IMPLICIT, MAX_STEP, MULTIPASS, PASSIVE_AGGRESSIVE, Update
@@ -166,13 +167,15 @@ class ThresholdingLearner(MarginLearner):
 
 @declared
 class LinearThresholdingLearner(ThresholdingLearner):
-    """Adaptive label thresholding with a linear model, alone or stacked with centroids."""
+    """Adaptive label thresholding with a linear model, alone or stacked with others."""
 
     def _make_model(self) -> LinearModel | Stack:
         update = self._read_update()
         by_feature = self._shrinks and update.delta == 0.0
         linear = LinearModel(update, self._constant, self.dtype, by_feature)
-        return Stack(linear, {"centroid": Centroid(self.dtype)}) if self._stacked else linear
+        if not self._stacked:
+            return linear
+        return Stack(linear, {"centroid": Centroid(self.dtype), "second": SecondOrder(self._constant)})
 
 
 @declared

@@ -15,11 +15,13 @@ from manylabel_core.online.calibration.calibration import Calibration, PlattPara
 from manylabel_core.online.drift.detectors import Alarms, Detectors
 from manylabel_core.online.models.linear.gains import VectorGains, nbytes_of_gains
 from manylabel_core.online.models.model import Model
+from manylabel_core.online.models.second_order._second_order import MAX_FEATURES
 from manylabel_core.online.models.stack.model import Stack
 from manylabel_core.online.models.stack.titles import MAX_TITLE_WORDS, NO_WORDS, NewWords
 from manylabel_core.part import Part
 from manylabel_core.records.bounds import MAX_VECTOR_FIELDS
 from manylabel_core.rows import VECTOR_COLUMNS, Rows, Targets, VectorRows, as_weights
+from manylabel_core.scaling.ranks import RankCurves, Ranks, n_ranked_of
 from manylabel_core.scaling.scaling import FeatureCounts, Scaling
 from manylabel_core.scaling.vectors import VectorScaling
 
@@ -42,11 +44,11 @@ class Learnt(NamedTuple):
 
 
 class LinearForm(NamedTuple):
-    """Scores and probabilities as a linear function of scaled features, thresholds included.
+    """Scores and probabilities as a linear function of scaled features and of ranks, thresholds included.
 
-    Scores minus the threshold are the features times the weights plus the intercept: above 0 where predicted. Log-odds
-    are slope times score plus offset; above `KNOT` they count for KNOT plus `bend` times their excess. Without
-    calibration slope and offset are None.
+    Scores minus the threshold are the features and the ranks times the weights plus the intercept: above 0 where
+    predicted. Log-odds are slope times score plus offset; above `KNOT` they count for KNOT plus `bend` times their
+    excess. Without calibration slope and offset are None.
     """
 
     weights: NDArray[np.float64]  # (n_features, n_labels)
@@ -54,6 +56,8 @@ class LinearForm(NamedTuple):
     slope: NDArray[np.float64] | None  # (n_labels,)
     offset: NDArray[np.float64] | None  # (n_labels,)
     bend: float
+    curves: RankCurves
+    weights_of_ranks: NDArray[np.float64]  # (n_ranked, n_labels)
 
 
 class Pipeline:
@@ -77,6 +81,10 @@ class Pipeline:
         self._scaling, self._calibration, self._detectors = scaling, calibration, detectors
         self._parts: list[Part] = [part for part in (scaling, calibration, detectors) if part is not None]
         self._on_drift, self._dtype = on_drift, np.dtype(dtype)
+        self._ranks: Ranks | None = None
+        if model.takes_ranks:
+            self._ranks = Ranks(MAX_FEATURES, scaling.zero_is_missing)
+            self._parts.append(self._ranks)
         self._vectors: VectorScaling | None = None
         self._gains: VectorGains | None = None
 
@@ -162,6 +170,11 @@ class Pipeline:
         `AutomaticScaling`). Pairs are not part of the state: set them again after `restore`.
         """
         self._scaling.pair(pairs)
+
+    @property
+    def zero_is_missing(self) -> bool:
+        """Return whether a 0 counts as a missing value."""
+        return self._scaling.zero_is_missing
 
     def feature_counts(self) -> FeatureCounts | None:
         """Return how many examples have each feature; None if the scaling does not count."""
@@ -272,11 +285,11 @@ class Pipeline:
         vectors: VectorRows | None,
     ) -> list[tuple[int, int]]:
         """Learn checked rows in order; write their scores and probabilities, and return the alarms."""
-        if vectors is None:
-            self.model.learn(self._scaling.learn(rows), targets, scores)
-        else:
-            scaled, own = self._with_vectors(self._scaling.learn(rows), vectors, targets)
-            self.model.learn(scaled, targets, scores, *own)
+        scaled, more = self._scaling.learn(rows), dict[str, Rows | VectorRows](self._learn_ranks(rows))
+        if vectors is not None:
+            scaled, own = self._with_vectors(scaled, vectors, targets)
+            more |= own
+        self.model.learn(scaled, targets, scores, **more)
         if self._calibration is not None:
             self._calibration.learn(scores, targets, probabilities)
         alarms = [] if self._detectors is None else self._detectors.watch(scores, targets)
@@ -299,23 +312,32 @@ class Pipeline:
                 self._calibration.forget(column - 1)
                 self._note_title(column - 1)
 
+    def _learn_ranks(self, rows: Rows) -> dict[str, Rows]:
+        """Learn the values of rows; return their ranks as an argument of the model."""
+        if self._ranks is None:
+            return {}
+        ranks = self._ranks.learn(rows)
+        n_of_rows = 1 + int(ranks.indices.max(initial=-1))  # ranks may have ended, and their number with them
+        self._stack.set_ranked(max(self._ranks.n_ranked, n_of_rows))
+        return {"ranks": ranks}
+
     def _split(self, rows: Rows) -> tuple[Rows, VectorRows | None]:
         """Return rows without their vectors, and the vectors; raises ValueError if a vector is incomplete."""
         return (rows, None) if self._vectors is None else self._vectors.split(rows)
 
     def _with_vectors(
         self, rows: Rows, vectors: VectorRows, targets: Targets | None = None
-    ) -> tuple[Rows, list[VectorRows]]:
-        """Return scaled rows, and scaled vectors if the model takes them separately; with targets, learn the scale and
-        the gains.
+    ) -> tuple[Rows, dict[str, VectorRows]]:
+        """Return scaled rows, and scaled vectors as an argument of the model if it takes them; with targets, learn the
+        scale and the gains.
         """
         assert self._vectors is not None
         scaled = self._vectors.scale(vectors, targets is not None)
         if self._gains is None:
-            return rows, [scaled]
+            return rows, {"vectors": scaled}
         learnt = None if targets is None else self._gains.learn(rows, scaled, targets, self.n_labels)
         shares = self._gains.shares(rows, scaled) if learnt is None else learnt
-        return self._vectors.join(rows, scaled, shares), []
+        return self._vectors.join(rows, scaled, shares), {}
 
     @property
     def _rows_scaled_at_once(self) -> int:
@@ -364,16 +386,15 @@ class Pipeline:
     ) -> None:
         """Write the scores of rows by the function of the model."""
         n_samples = len(scores)
-        if vectors is None and (n_samples == 1 or n_samples <= self._scaling.rows_at_once):
-            score(self._scaling.score(rows), scores)
-        else:
-            for first, last in _parts(n_samples, lambda _: self._rows_scaled_at_once):
-                scaled = self._scaling.score(rows.part(first, last))
-                if vectors is None:
-                    score(scaled, scores[first:last])
-                else:
-                    scaled, own = self._with_vectors(scaled, vectors.part(first, last))
-                    score(scaled, scores[first:last], *own)
+        for first, last in _parts(n_samples, lambda _: self._rows_scaled_at_once):
+            own = rows.part(first, last)
+            scaled, more = self._scaling.score(own), dict[str, Rows | VectorRows]()
+            if self._ranks is not None:
+                more["ranks"] = self._ranks.score(own)
+            if vectors is not None:
+                scaled, of_vectors = self._with_vectors(scaled, vectors.part(first, last))
+                more |= of_vectors
+            score(scaled, scores[first:last], **more)
         if self._calibration is not None:
             self._calibration.decide(scores)
 
@@ -507,7 +528,7 @@ class Pipeline:
         """
         self._check_linear()
         given, vectors = self._split(self._plain(row))
-        scaled, own = self._scaling.score(given), list[VectorRows]()
+        scaled, own = self._scaling.score(given), dict[str, VectorRows]()
         if vectors is not None:
             scaled, own = self._with_vectors(scaled, vectors)
         columns, values = scaled.row(0)
@@ -523,19 +544,26 @@ class Pipeline:
 
         def scorer(label: int) -> Scorer:
             if own:
-                weights, constant = self._stack.scorer_with(columns, own[0], len(scaled.indices) > 0, label)
+                weights, constant = self._stack.scorer_with(columns, own["vectors"], len(scaled.indices) > 0, label)
             else:
                 weights, constant = self.model.scorer(columns, label)
             return Scorer(slopes[label] * weights, float(slopes[label] * (constant - offsets[label])))
 
         shown = given.indices[~np.isnan(given.values)]
-        if vectors is None:
-            explained = explain_scores(shown, (columns, values), scorer, labels, k)
-        else:
+        example: tuple[NDArray[np.int32], NDArray[Any]] = columns, values
+        joint: Callable[[int], Scorer] = scorer
+        if vectors is not None:
             assert self._vectors is not None
             shown = np.concatenate([shown, self._vectors.columns])
             joined = self._vectors.origin(columns) if not own else columns
-            explained = explain_scores(shown, *_with_blocks(joined, values, scorer, self._vectors.columns), labels, k)
+            example, joint = _with_blocks(joined, values, scorer, self._vectors.columns)
+        if self._ranks is not None and self._ranks.n_ranked:
+            places, ranks = self._ranks.score(given).row(0)
+            features = self._ranks.curves().features[places]
+            example, joint = _with_ranks(
+                example, joint, features, lambda label: slopes[label] * self._weights_of_ranks(label)[places] * ranks
+            )
+        explained = explain_scores(shown, example, joint, labels, k)
         parts = of_titles[list(labels)].tolist()
         return [each._replace(title=part) for each, part in zip(explained, parts, strict=True)]
 
@@ -550,13 +578,21 @@ class Pipeline:
         weights, intercept = np.empty((self.n_features, self.n_labels)), np.empty(self.n_labels)
         for label in range(self.n_labels):
             weights[:, label], intercept[label] = self.model.scorer(columns, label)
+        ranks = RankCurves.none() if self._ranks is None else self._ranks.curves()
+        of_ranks = np.empty((len(ranks.features), self.n_labels))
+        for label in range(self.n_labels if len(of_ranks) else 0):
+            of_ranks[:, label] = self._weights_of_ranks(label)
         if self._calibration is None:
-            return LinearForm(weights, intercept, None, None, 1.0)
+            return LinearForm(weights, intercept, None, None, 1.0, ranks, of_ranks)
         offsets, slopes = np.zeros(self.n_labels), np.ones(self.n_labels)
         self._calibration.set_offsets(offsets, slopes)
         curves = self._calibration.curves()
         offset = curves.intercept + curves.slope * offsets
-        return LinearForm(weights * slopes, slopes * (intercept - offsets), curves.slope / slopes, offset, curves.bend)
+        parts = weights * slopes, slopes * (intercept - offsets), curves.slope / slopes, offset, curves.bend
+        return LinearForm(*parts, ranks, of_ranks * slopes)
+
+    def _weights_of_ranks(self, label: int) -> NDArray[np.float64]:
+        return self._stack.weights_of_ranks(label)
 
     def _check_linear(self) -> None:
         """Raise NotLinear for a kernel model, even before it has labels."""
@@ -599,6 +635,8 @@ class Pipeline:
             if lengths.dtype != np.int64 or lengths.ndim != 1 or not len(lengths):
                 raise ValueError("state must hold vectors.lengths, 1-D of int64")
             self._take_vectors(lengths.tolist())
+        if self._ranks is not None:
+            self._stack.set_ranked(n_ranked_of(arrays))
         expected = self.arrays()
         for name, like in expected.items():
             if name not in arrays or (arrays[name].dtype, arrays[name].ndim) != (like.dtype, like.ndim):
@@ -633,6 +671,29 @@ def _with_blocks(
         return Scorer(np.concatenate([own[others], sums]), constant)
 
     return (np.concatenate([columns[others], blocks]), ones), joint
+
+
+def _with_ranks(
+    example: tuple[NDArray[np.int32], NDArray[Any]],
+    scorer: Callable[[int], Scorer],
+    features: NDArray[np.int32],
+    parts_of: Callable[[int], NDArray[np.float64]],
+) -> tuple[tuple[NDArray[np.int32], NDArray[np.float64]], Callable[[int], Scorer]]:
+    """Return an example of ones whose weights are the contributions of a feature: of its scaled value and its rank.
+
+    `features` has the column of each rank of the example, and `parts_of` returns their contributions to a label.
+    """
+    columns, values = example
+    joined, places = np.unique(np.concatenate([columns, features]), return_inverse=True)
+
+    def joint(label: int) -> Scorer:
+        weights, constant = scorer(label)
+        parts = np.concatenate([weights * values, parts_of(label)])
+        sums = np.zeros(len(joined))
+        np.add.at(sums, places, parts)
+        return Scorer(sums, constant)
+
+    return (joined.astype(np.int32), np.ones(len(joined))), joint
 
 
 def _words(name: str, words: ArrayLike, least: int) -> NDArray[np.int64]:

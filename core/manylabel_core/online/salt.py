@@ -73,6 +73,6 @@ class SALT(LinearThresholdingLearner):
         steps,
         "How an example is learnt. 'gradient': by passes, as in the paper. 'implicit': the problem of the example is "
         "solved in the metric delta + sqrt(S) of the squares before it, and the squares of the gradient that it ends "
-        "with are added. 'stacked': an implicit expert next to a centroid of each label's examples, as for `FALT`. All "
+        "with are added. 'stacked': an implicit expert next to the other experts of `FALT`. All "
         "steps shrink: after the alarm of a label its steps are large again.",
     )

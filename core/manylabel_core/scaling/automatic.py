@@ -58,7 +58,7 @@ class AutomaticScaling(Scaling):
     _moments: NDArray[np.float64]
 
     def __init__(self, missing: str = "mean") -> None:
-        self._missing_is_zero = missing == "zero"
+        self.zero_is_missing = missing == "zero"
         self._dense, self._given = np.zeros((2, 0), dtype=np.int32)
         self._n_pairs = 0
         self._n_dense, self._n_values = np.zeros((2, 1), dtype=np.int64)
@@ -101,7 +101,7 @@ class AutomaticScaling(Scaling):
     def _scale(self, rows: Rows, store: bool) -> Rows:
         moments = self._moments[: self.n_features]
         statistics = self._count, moments, self._given[: self.n_features], self._dense, self._n_dense, self._n_values
-        return Rows(*scale_automatically(*statistics, self._missing_is_zero, store, *rows))
+        return Rows(*scale_automatically(*statistics, self.zero_is_missing, store, *rows))
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
         """Return the number of values, plus the maximum number of dense features of each row."""

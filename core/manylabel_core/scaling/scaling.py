@@ -33,6 +33,9 @@ class Scaling(Part):
     All scalings but `AutomaticScaling` treat a missing value as 0. Scaled rows list no zeros.
     """
 
+    zero_is_missing = True
+    """Whether a 0 counts as a missing value."""
+
     @property
     def rows_at_once(self) -> int:
         """Return the maximum rows per call."""

@@ -1,4 +1,4 @@
-"""Plain transcription of the rule of automatic scaling, Eq. (12) of docs/mathematics.md, value by value."""
+"""Plain transcriptions of automatic scaling and of ranks, Eqs. (12) and (12c) of docs/mathematics.md."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+from manylabel_core.scaling._ranks import KNOTS, MANY_VALUES, MAX_RANKED, MIN_VALUES
 
 Array = NDArray[np.float64]
 
@@ -124,3 +126,37 @@ def transcription(X: Array, missing_is_zero: bool = False, pairs: Sequence[tuple
     """Return the rows of a stream scaled."""
     stream = Transcription(X.shape[1], missing_is_zero, pairs)
     return np.array([stream.learn(row) for row in X]).reshape(X.shape)
+
+
+def plain_ranks(X: Array) -> Array:
+    """Return the ranks of dense rows, written plainly: sketches are lists of [value, weight]."""
+    sketches: list[list[list[float]]] = [[] for _ in X.T]
+    ranked: list[int] = []
+    found = np.zeros((len(X), X.shape[1]))
+    for x, row in zip(X.tolist(), found, strict=True):
+        for place, feature in enumerate(ranked):
+            if not np.isnan(x[feature]):
+                values, weights = np.transpose(sketches[feature])
+                heights = (np.cumsum(weights) - weights / 2) / weights.sum()
+                row[place] = (2 * np.interp(x[feature], values, heights) - 1) / np.sqrt(len(ranked))
+        for feature, value in enumerate(x):
+            if np.isnan(value) or (feature not in ranked and len(ranked) == MAX_RANKED):
+                continue
+            sketch = sketches[feature]
+            same = [knot for knot in sketch if knot[0] == value]
+            if same:
+                same[0][1] += 1.0
+            else:
+                sketch.append([value, 1.0])
+                sketch.sort()
+            if len(sketch) > KNOTS:
+                pairs = range(KNOTS)
+                at = min(pairs, key=lambda k: (sketch[k][1] + sketch[k + 1][1], sketch[k + 1][0] - sketch[k][0]))
+                (low, a), (high, b) = sketch[at : at + 2]
+                sketch[at : at + 2] = [[low + (high - low) * (b / (a + b)), a + b]]
+            if sum(weight for _, weight in sketch) >= MANY_VALUES:
+                for knot in sketch:
+                    knot[1] /= 2
+            if feature not in ranked and len(sketch) >= MIN_VALUES:
+                ranked.append(feature)
+    return found

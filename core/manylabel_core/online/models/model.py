@@ -20,11 +20,13 @@ class Model(Part):
 
     Column 0 of the scores is the threshold, column 1 + l the label l; a label above the threshold is predicted. A model
     without a threshold scores it 0. A model is linear if every margin is a weighted sum of the features plus a
-    constant; then it has a `scorer`. With `takes_vectors`, `learn` and `score` take vectors in addition to the rows.
+    constant; then it has a `scorer`. With `takes_vectors` and `takes_ranks`, `learn` and `score` take
+    vectors and ranks in addition to the rows.
     """
 
     is_linear: bool = False
     takes_vectors: bool = False
+    takes_ranks: bool = False
 
     def set_vectors(self, lengths: Sequence[int]) -> None:
         """Accept vector fields of these lengths, if supported; the first of them may already exist."""

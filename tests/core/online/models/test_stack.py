@@ -10,6 +10,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from tests.core.online.calibration.test_calibration import PlainBend
+from tests.core.online.models.test_second_order import plain as plain_second_order
+from tests.core.scaling.transcription import plain_ranks
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT
 from manylabel_core.online.learner import OnlineLearner
@@ -92,15 +94,17 @@ def plain_stack(
     Y: NDArray[np.int64],
     known: NDArray[np.bool_],
     weights: Array,
+    starts: list[float],
     evidence: Array | None = None,
     titled: list[int] | None = None,
 ) -> tuple[Array, Array]:
     """Log-odds before each example, and the margins that are shown with thresholds for micro-F1.
 
-    `evidence` is that of titles; `titled` are the labels that have one.
+    `starts` are the shared coefficients of the margins at the start. `evidence` is that of titles; `titled` are the
+    labels that have one.
     """
     n_labels, E = Y.shape[1], len(margins)
-    start = np.array([-1.0, *[2.0 / E] * E, 0.0, *([] if evidence is None else [0.5])])
+    start = np.array([-1.0, 0.0, *starts, *([] if evidence is None else [0.5])])
     n_shared = len(start)
     shared_ridge, ridge = 2.0 * np.eye(n_shared), 5.0 * np.eye(E + 2)
     g, v = start.copy(), np.zeros((n_labels, E + 2))
@@ -112,10 +116,10 @@ def plain_stack(
         phi, p, w = np.zeros((n_labels, n_shared)), np.zeros(n_labels), weights[i]
         settled = np.isin(np.arange(n_labels), titled or []) * (total > 20.0)
         for label in old:
-            phi[label, : E + 2] = [1.0, *(margin[i, label] for margin in margins), 2.0 * np.sqrt(recent[label])]
+            phi[label, : E + 2] = [1.0, 2.0 * np.sqrt(recent[label]), *(margin[i, label] for margin in margins)]
             phi[label, E + 2 :] = 0.0 if evidence is None else evidence[i, label]
             logits[i, label] = g @ phi[label] + v[label] @ phi[label, : E + 2]
-            phi[label, 1 : E + 1] = np.clip(phi[label, 1 : E + 1], -16.0, 16.0)
+            phi[label, 2 : E + 2] = np.clip(phi[label, 2 : E + 2], -16.0, 16.0)
             p[label] = 1.0 / (1.0 + np.exp(-logits[i, label]))
             cut = max(seen[label], settled[label]) * np.log(hits / (total - hits))
             shown[i, label] = 0.5 * (logits[i, label] - cut)
@@ -131,19 +135,55 @@ def plain_stack(
         total = 0.999 * total + w * sum(likely[label] + predicted[label] for label in learnt)
         bend.learn(logits[i, learnt], Y[i, learnt], w)
         Hg *= 0.9995
-        gradient, moved = np.zeros(n_shared), v.copy()
+        gradient, errors = np.zeros(n_shared), np.zeros((n_labels, n_shared))
         for label in learnt:
             curvature = w * p[label] * (1.0 - p[label]) * np.outer(phi[label], phi[label])
-            error = w * (p[label] - Y[i, label]) * phi[label]
-            Hg, gradient = Hg + curvature, gradient + error
+            errors[label] = w * (p[label] - Y[i, label]) * phi[label]
+            Hg, gradient = Hg + curvature, gradient + errors[label]
             H[label] = 0.9995 * H[label] + curvature[: E + 2, : E + 2]
-            moved[label] -= np.linalg.solve(H[label] + ridge, error[: E + 2] + 0.0005 * ridge @ v[label])
-        g = g - np.linalg.solve(Hg + shared_ridge, gradient + 0.001 * (g - start))
-        g[1 : E + 1] = np.maximum(g[1 : E + 1], 0.0)
-        g[E + 2 :] = np.maximum(g[E + 2 :], 0.0)
-        v = moved
-        v[old, 1:-1] = np.maximum(v[old, 1:-1], -g[1 : E + 1])
+        g = g - bounded_step(Hg + shared_ridge, gradient + 0.001 * (g - start), g)
+        for label in old:  # the bound of one without truth may have moved
+            own = errors[label, : E + 2] + 0.0005 * known[i, label] * ridge @ v[label]
+            v[label] -= bounded_step(H[label] + ridge, own, v[label] + g[: E + 2])
+        v[old, 2:] = np.maximum(v[old, 2:], -g[2 : E + 2])
     return logits, shown
+
+
+def margins_of(
+    make: type[OnlineLearner], X: sp.csr_array, Y: NDArray[np.int64], known: NDArray[np.bool_], weights: Array
+) -> tuple[list[Array], list[float]]:
+    """The margins of all experts of a stack before each example, and their shared coefficients at the start."""
+    margins = [learn(expert, X, Y, known, weights) for expert in experts(make).values()]
+    margins.append(plain_centroid(X, Y, known, weights))
+    if make not in (FALT, SALT):
+        return margins, [2 / 3] * 3
+    known = known.copy()
+    known[:LATE, -1] = False
+    dense = X.toarray()
+    inputs = np.hstack([dense, plain_ranks(np.where(dense == 0.0, np.nan, dense))])
+    second = plain_second_order(inputs, Y, known, weights)[0]
+    return [*margins, np.where(np.isnan(margins[0]), np.nan, second)], [1.0, 1.0, 0.0]
+
+
+def bounded_step(A: Array, b: Array, most: Array) -> Array:
+    """The x with the least x'Ax / 2 - b'x of which elements from the third on are at most those of `most`, nearly: each
+    is the best one for those found before, last to first, and then twice the best one for all others.
+    """
+    x = np.zeros(len(b))
+
+    def best(at: int, free: list[int]) -> float:
+        """Element `at` of the minimum over the free elements."""
+        others = np.setdiff1d(np.arange(len(b)), free)
+        return float(np.linalg.solve(A[np.ix_(free, free)], b[free] - A[np.ix_(free, others)] @ x[others])[-1])
+
+    bounded = range(len(b) - 1, 1, -1)
+    for k in bounded:
+        x[k] = min(best(k, list(range(k + 1))), most[k])
+    for k in [*bounded, *bounded]:
+        x[k] = min(best(k, [0, 1, k]), most[k])
+    x[1] = best(1, [0, 1])
+    x[0] = best(0, [0])
+    return x
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -153,9 +193,8 @@ def test_a_stack_is_the_literal_algorithm(
 ) -> None:
     X, Y, known = stream(int(weighted))
     weights = np.random.default_rng(5).choice([0.5, 1.0, 3.0], len(Y)) if weighted else np.ones(len(Y))
-    margins = [learn(expert, X, Y, known, weights) for expert in experts(make).values()]
-    margins.append(plain_centroid(X, Y, known, weights))
-    logits, shown = plain_stack(margins, Y, known, weights)
+    margins, starts = margins_of(make, X, Y, known, weights)
+    logits, shown = plain_stack(margins, Y, known, weights, starts)
     found = learn(make(**ALONE, **parameters), X, Y, known, weights)
     np.testing.assert_allclose(found, logits, rtol=1e-7, atol=1e-8)
     model = make(**DOUBLE, **parameters)

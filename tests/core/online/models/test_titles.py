@@ -12,9 +12,8 @@ from tests.core.online.models.test_stack import (
     ALONE,
     DOUBLE,
     MAKERS,
-    experts,
     learn,
-    plain_centroid,
+    margins_of,
     plain_stack,
     stream,
 )
@@ -85,12 +84,11 @@ def bits(model: OnlineLearner) -> dict[str, bytes]:
 def test_a_stack_with_titles_is_the_literal_algorithm(make: Any, parameters: dict[str, Any]) -> None:
     X, Y, known = stream(1)
     weights = np.random.default_rng(5).choice([0.5, 1.0, 3.0], len(Y))
-    margins = [learn(expert, X, Y, known, weights) for expert in experts(make).values()]
-    margins.append(plain_centroid(X, Y, known, weights))
+    margins, starts = margins_of(make, X, Y, known, weights)
     words, titles = [0, 0, 1, 1, 2, 3], {0: [0, 9], 1: [1, 2], 2: [3], 4: [0, 3]}
     evidence = plain_evidence(X.toarray(), titles, words, Y.shape[1])
     assert evidence.max() > 1.0
-    logits, shown = plain_stack(margins, Y, known, weights, evidence, list(titles))
+    logits, shown = plain_stack(margins, Y, known, weights, starts, evidence, list(titles))
     for settings, due in ((ALONE, logits), (DOUBLE, shown)):
         model = make(**settings, **parameters)
         model.pipeline.grow(len(words), Y.shape[1] - 1)
@@ -178,7 +176,7 @@ def test_without_titles_nothing_changes() -> None:
     model.pipeline.set_titles({0: [], 1: []})
     assert bits(model.partial_fit(X, Y)) == bits(plain)
     assert model.pipeline.nbytes == plain.pipeline.nbytes
-    assert [len(plain.state()[f"stack.{name}"]) for name in ("shared", "titles.words", "titles.features")] == [14, 0, 0]
+    assert [len(plain.state()[f"stack.{name}"]) for name in ("shared", "titles.words", "titles.features")] == [20, 0, 0]
     assert titled().partial_fit(X, Y).pipeline.nbytes > plain.pipeline.nbytes
 
 
@@ -217,7 +215,7 @@ def test_a_label_that_was_never_seen_is_predicted_by_its_title_once_titles_have_
     X[0, [18, 40]], X[1, [19, 50]] = 1.0, 1.0
     assert (model.decision_function(X).argmax(axis=1) == [18, 19]).all()
     assert model.predict(X)[:, 18:].tolist() == [[1, 0], [0, 1]]
-    assert model.state()["stack.shared"][4] > 1.0
+    assert model.state()["stack.shared"][5] > 1.0
     again, _ = zero_shot({label: own[label] for label in range(18)})
     assert not again.predict(X)[:, 18:].any()
 

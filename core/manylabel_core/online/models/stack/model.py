@@ -12,12 +12,15 @@ from manylabel_core.explanation import Scorer
 from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.linear.model import LinearModel
 from manylabel_core.online.models.model import Model
+from manylabel_core.online.models.second_order.model import SecondOrder
 from manylabel_core.online.models.stack._stack import (
+    FREE,
     MAX_COEFFICIENT,
+    START_INTERCEPT,
+    START_MARGINS,
     START_TITLES,
     learn_stack,
     score_stack,
-    start_of,
 )
 from manylabel_core.online.models.stack.titles import NO_WORDS, NewWords, Titles
 from manylabel_core.online.models.stack.vectors import VectorExperts
@@ -42,8 +45,9 @@ _CHECKED_BYTES = 1 << 20
 class Stack(Model):
     """Logistic combination of the margins of the experts and the recent share of each label; the threshold is 0.
 
-    Each expert learns independently. `_stack` has the equations. The arrays of `first` keep their names in a
-    state; the names of `others` are prefixes of their arrays.
+    Each expert learns independently. `_stack` has the equations. A second-order expert, which may stop, has no share in
+    the coefficients at the start. The arrays of `first` keep their names in a state; the names of `others` are prefixes
+    of their arrays.
     """
 
     prefix = "stack."
@@ -53,14 +57,19 @@ class Stack(Model):
     def __init__(self, first: Model, others: Mapping[str, Model]) -> None:
         self.first, self._others = first, dict(others)
         self._experts = [first, *self._others.values()]
+        self._second = next((each for each in self._experts if isinstance(each, SecondOrder)), None)
         self._titles = Titles()
+        self.takes_ranks = self._second is not None
         self.takes_vectors = isinstance(first, LinearModel) and first.takes_blocks
         self._vectors: VectorExperts | None = None
         self.is_linear = all(expert.is_linear for expert in self._experts)
-        n = self._n_coefficients = len(self._experts) + 2
+        n = self._n_coefficients = FREE + len(self._experts)
         self._n_rows = n + n * (n + 1) // 2
         self._shared = np.zeros((self._n_rows, 1))
-        self._shared[:n, 0] = [start_of(k, n) for k in range(n)]
+        lasting = [not isinstance(expert, SecondOrder) for expert in self._experts]
+        margins = [START_MARGINS / sum(lasting) if lasts else 0.0 for lasts in lasting]
+        self._start = np.array([START_INTERCEPT, 0.0, *margins, START_TITLES])
+        self._shared[:n, 0] = self._start[:n]
         existing = Array((1,), ((0, "labels"),), dtype="int64")
         super().__init__({"existing": existing, "labels": Array((self._n_rows + 1, "labels"), ())})
 
@@ -83,58 +92,81 @@ class Stack(Model):
             self._vectors = VectorExperts(self.first, self.first.dtype)
         self._vectors.set_lengths(lengths, self._labels.shape[1])
 
+    def set_ranked(self, n_ranked: int) -> None:
+        """Accept at least this number of ranks in addition to the features."""
+        if self._second is not None:
+            self._second.set_ranked(n_ranked)
+
     def learn(
         self,
         rows: Rows,
         targets: Targets,
         scores: NDArray[np.float64],
         vectors: VectorRows | None = None,
+        ranks: Rows | None = None,
     ) -> None:
         size = self._rows_at_once(scores)
         if len(scores) <= size:  # the common case: a single part
-            self._learn_part(rows, targets, scores, vectors)
+            self._learn_part(rows, targets, scores, vectors, ranks)
             return
         for first in range(0, len(scores), size):
             last = min(first + size, len(scores))
-            part = None if vectors is None else vectors.part(first, last)
-            self._learn_part(rows.part(first, last), targets.part(first, last), scores[first:last], part)
+            own = None if vectors is None else vectors.part(first, last)
+            its = None if ranks is None else ranks.part(first, last)
+            self._learn_part(rows.part(first, last), targets.part(first, last), scores[first:last], own, its)
 
     def _learn_part(
-        self, rows: Rows, targets: Targets, scores: NDArray[np.float64], vectors: VectorRows | None
+        self,
+        rows: Rows,
+        targets: Targets,
+        scores: NDArray[np.float64],
+        vectors: VectorRows | None,
+        ranks: Rows | None,
     ) -> None:
         margins = np.empty((len(self._experts), *scores.shape))
         evidence = self._evidence(rows, NO_WORDS, scores.shape[1], learning=True)
-        if self._vectors is None or vectors is None:
-            for q, expert in enumerate(self._experts):
+        for q, expert in enumerate(self._experts):
+            if expert is self._second:
+                self._second.learn(rows, targets, margins[q], ranks)
+            elif q > 0 or self._vectors is None or vectors is None:
                 expert.learn(rows, targets, margins[q])
-        else:
-            self._others["centroid"].learn(rows, targets, margins[1])
+        if self._vectors is not None and vectors is not None:
             self._vectors.learn(rows, vectors, targets, margins)
-        learn_stack(self._shared, self._labels, self._existing, margins, evidence, targets, scores)
+        learn_stack(self._start, self._shared, self._labels, self._existing, margins, evidence, targets, scores)
 
     def score(
         self,
         rows: Rows,
         scores: NDArray[np.float64],
         vectors: VectorRows | None = None,
+        ranks: Rows | None = None,
         new: NewWords = NO_WORDS,
     ) -> None:
         size = self._rows_at_once(scores)
         for first in range(0, len(scores), size):
             last = min(first + size, len(scores))
             if last - first == len(scores):  # the common case: a single part
-                self._score_part(rows, scores, vectors, new)
+                self._score_part(rows, scores, vectors, ranks, new)
             else:
-                part = None if vectors is None else vectors.part(first, last)
-                self._score_part(rows.part(first, last), scores[first:last], part, new)
+                own = None if vectors is None else vectors.part(first, last)
+                its = None if ranks is None else ranks.part(first, last)
+                self._score_part(rows.part(first, last), scores[first:last], own, its, new)
 
-    def _score_part(self, rows: Rows, scores: NDArray[np.float64], vectors: VectorRows | None, new: NewWords) -> None:
+    def _score_part(
+        self,
+        rows: Rows,
+        scores: NDArray[np.float64],
+        vectors: VectorRows | None,
+        ranks: Rows | None,
+        new: NewWords,
+    ) -> None:
         margins = np.empty((len(self._experts), *scores.shape))
-        if self._vectors is None or vectors is None:
-            for q, expert in enumerate(self._experts):
+        for q, expert in enumerate(self._experts):
+            if expert is self._second:
+                self._second.score(rows, margins[q], ranks)
+            elif q > 0 or self._vectors is None or vectors is None:
                 expert.score(rows, margins[q])
-        else:
-            self._others["centroid"].score(rows, margins[1])
+        if self._vectors is not None and vectors is not None:
             self._vectors.score(rows, vectors, margins)
         evidence = self._evidence(rows, new, scores.shape[1])
         score_stack(self._shared, self._labels, margins, evidence, scores)
@@ -208,7 +240,7 @@ class Stack(Model):
 
     def _combined(self, own: Sequence[Scorer], label: int) -> Scorer:
         """Return the log-odds of a label as a combination of the experts."""
-        intercept, *slopes, of_recent = (
+        intercept, of_recent, *slopes = (
             self._shared[: self._n_coefficients, 0] + self._labels[: self._n_coefficients, label]
         )
         weights = sum(
@@ -217,6 +249,15 @@ class Stack(Model):
         constants = sum(slope * each.constant for slope, each in zip(slopes, own, strict=True))
         recent = 2.0 * np.sqrt(self._labels[-1, label])
         return Scorer(weights, float(intercept + constants + of_recent * recent))
+
+    def weights_of_ranks(self, label: int) -> NDArray[np.float64]:
+        """Return the weights of the ranks in a label's log-odds."""
+        if self._second is None:
+            return np.zeros(0)
+        k = FREE + self._experts.index(self._second)
+        slope = self._shared[k, 0] + self._labels[k, label]
+        weights: NDArray[np.float64] = slope * self._second.weights_of_ranks(label)
+        return weights
 
     def forget(self, label: int) -> None:
         for expert in self._experts:

@@ -44,8 +44,8 @@ class VectorExperts:
             centroid.reserve(0, n_labels)
 
     def learn(self, rows: Rows, vectors: VectorRows, targets: Targets, margins: NDArray[np.float64]) -> None:
-        """Learn rows in order; write the margins of both experts, (2, n_samples, 1 + n_labels), of which the second
-        initially holds those of the centroids of words.
+        """Learn rows in order; write the margins of both experts, (n_experts, n_samples, 1 + n_labels), the first two.
+        The second initially holds those of the centroids of words.
         """
         gains = self.adaptive.learn(rows, vectors, targets, margins[0])
         others = [np.empty_like(margins[1]) for _ in self._centroids]
@@ -62,8 +62,8 @@ class VectorExperts:
         _average(margins[1], others, gains)
 
     def extend(self, own: Sequence[Scorer], vectors: VectorRows, has_words: bool, label: int) -> list[Scorer]:
-        """Return the linear functions of both experts, from the weights of words for one example and the parts of its
-        vectors.
+        """Return the linear functions of all experts, from the weights of words for one example and the parts of its
+        vectors, which only the first two experts have.
         """
         share = self.adaptive.share(has_words, vectors.present[0])
         weights = self.adaptive.weights(label) * vectors.values[0]
@@ -74,10 +74,14 @@ class VectorExperts:
                 features = np.arange(its.stop - its.start, dtype=np.int32)
                 parts[0, field] = weights[its].sum()
                 parts[1, field] = (centroid.scorer(features, label).weights * vectors.values[0, its]).sum()
+        words_alone = [
+            Scorer(np.concatenate([each.weights, np.zeros(parts.shape[1])]), each.constant)
+            for each in own[len(parts) :]
+        ]
         return [
             Scorer(np.concatenate([share[0] * each.weights, share[1:] * part]), each.constant)
-            for each, part in zip(own, parts, strict=True)
-        ]
+            for each, part in zip(own[: len(parts)], parts, strict=True)
+        ] + words_alone
 
     def arrays(self, n_labels: int) -> dict[str, NDArray[Any]]:
         """Return the state; views."""
