@@ -98,7 +98,7 @@ def _share_below(sketch, size, value):  # type: ignore[no-untyped-def]
 
 @compiled
 def _insert(sketch, size, value):  # type: ignore[no-untyped-def]
-    """Add a value; return the number of knots. Of too many, the two neighbours of the least weight become one."""
+    """Add a value; return the number of knots. If there are too many, the two neighbours of least weight are joined."""
     k = 0
     while k < size and sketch[VALUE, k] < value:
         k += 1

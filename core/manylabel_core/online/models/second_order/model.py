@@ -21,6 +21,7 @@ from manylabel_core.online.models.second_order._second_order import (
 )
 from manylabel_core.part import Array, Sizes
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, Rows, Targets
+from manylabel_core.scaling._ranks import MAX_RANKED
 from manylabel_core.storage import MAX_COUNT, MAX_WEIGHT, check_range
 
 
@@ -71,6 +72,13 @@ class SecondOrder(Model):
         super().reserve(n_features, n_labels, touch)
         self._set_diagonal(n_before)
         self._n_rows = max(self._n_rows, 1 + self.n_ranked + min(n_features, MAX_FEATURES))
+
+    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
+        """Return the maximum bytes of the state: any of the features may become ranked."""
+        sizes = self._sizes(n_features, n_labels)
+        if n_samples and not self._stopped:
+            sizes["tabled"] = 1 + max(self.n_ranked, min(n_features, MAX_RANKED)) + min(n_features, MAX_FEATURES)
+        return sum([each.nbytes(sizes) for each in self._declared.values()])
 
     def set_ranked(self, n_ranked: int) -> None:
         """Accept at least this number of ranks; the rows of features move behind the new rows."""
