@@ -25,6 +25,7 @@ from manylabel_service.errors import (
     ReleaseTooOld,
     ReplayMismatch,
     StorageError,
+    StorageFull,
     StorageUnavailable,
     check_limit,
 )
@@ -152,14 +153,13 @@ class Registry:
         """
         late: list[tuple[str, float, NotCompiled]] = []
         try:
-            async for record, _, age_ms in self.uses.recent(self._settings.limits.evict_idle_seconds):
+            async for (record, *_), used_at in self.uses.recent(self._settings.limits.evict_idle_seconds):
                 if record.name in self._replicas or not self._is_assigned(record.name):
                     continue
                 if not await self._fits(0 if record.damaged else await self._size_bytes(record)):
                     log.info("preload_stopped", loaded=len(self._replicas))
                     break
                 started = time.monotonic()
-                used_at = started - age_ms / 1_000
                 if (needs := await self.restore(record.name, used_at)) is not None:
                     late.append((record.name, used_at, needs))
                 await asyncio.sleep(time.monotonic() - started)
@@ -592,7 +592,8 @@ class Registry:
             if resident is not None and resident.record == record and not resident.crashed:
                 return resident
             if record.name not in self._last_uses:
-                await self._store.models.use({record.name: 0})
+                with suppress(StorageFull):  # then nothing can be learnt either
+                    await self._store.models.use({record.name: 0})
             await self._eviction.sweep(room_for=await self._size_bytes(record))
             replica = await self._restored(record)
             replica.used_at = self._last_uses.pop(record.name, time.monotonic())

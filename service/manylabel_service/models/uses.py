@@ -69,14 +69,19 @@ class Uses:
         elif model.used_at > self._recorded_at:
             uses[model.name] = model.used_at
 
-    async def recent(self, seconds: float = 0.0) -> AsyncIterator[Use]:
-        """Yield the models used within a number of seconds (0: all), latest use first; raises StorageError."""
+    async def recent(self, seconds: float = 0.0) -> AsyncIterator[tuple[Use, float]]:
+        """Yield the models used within a number of seconds (0: all), latest use first; raises StorageError.
+
+        Each comes with the time.monotonic() of its last use, or an earlier time.
+        """
         before = None
-        while page := await self._store.models.recent(before, PAGE_MODELS):
+        while True:
+            asked_at = time.monotonic()
+            page = await self._store.models.recent(before, PAGE_MODELS)
             for use in page:
                 if seconds and use.age_ms > 1_000 * seconds:
                     return
-                yield use
+                yield use, asked_at - use.age_ms / 1_000
             if len(page) < PAGE_MODELS:
                 return
             before = page[-1].unix_ms, page[-1].record.name

@@ -133,7 +133,7 @@ class Sources:
         """Return the positions, by incarnation, and the `since_unix_ms` of a new webhook, which has seen all logs."""
         positions, since_unix_ms = dict[str, str](), 0
         resident = {replica.record: replica.position for replica in self._registry.resident() if replica.serving}
-        async for record, unix_ms, age_ms in self._registry.uses.recent():
+        async for (record, unix_ms, age_ms), _ in self._registry.uses.recent():
             since_unix_ms = unix_ms + age_ms - UNCHANGED_MS
             if age_ms > LATELY_MS or not webhook.wants_log:
                 break
@@ -249,7 +249,7 @@ class Sources:
         await self._inherit(subscribers)
         began_ms = now_ms()
         recent = self._registry.uses.recent(self._seconds_back(subscribers))
-        records = [record async for record, *_ in recent if not record.damaged]
+        records = [use.record async for use, _ in recent if not use.record.damaged]
         online = [each for each in records if not is_trained(each.spec)]
         resident = {replica.record for replica in self._registry.resident()}
         oldest: dict[ModelMeta, str] = {}

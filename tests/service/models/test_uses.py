@@ -8,6 +8,8 @@ import pytest
 from tests.service.models.test_registry_loading import models
 from tests.support.waiting import eventually_async
 
+from manylabel_service.clock import now_ms
+from manylabel_service.errors import StorageFull
 from manylabel_service.models.registry import Registry
 from manylabel_service.models.uses import assigned_to
 
@@ -15,6 +17,14 @@ from manylabel_service.models.uses import assigned_to
 async def used_order(fleet: Any, registry: Registry) -> list[str]:
     """Names of the models in the store, latest recorded use first."""
     return [use.record.name for use in await fleet.store(registry).models.recent(None, 100)]
+
+
+async def use_later(registry: Registry, name: str) -> None:
+    """Use a model in a later millisecond than all before."""
+    began_ms = now_ms()
+    while now_ms() < began_ms + 2:
+        pass
+    await registry.get(name)
 
 
 def names(registry: Registry) -> list[str]:
@@ -90,21 +100,21 @@ async def test_uses_are_recorded_at_the_load_in_between_at_eviction_and_at_the_e
     await models(any_fleet, 3)
     registry = await any_fleet.start(preload=False)
     for name in ("m0", "m2"):
-        await registry.get(name)
+        await use_later(registry, name)
     assert await used_order(any_fleet, registry) == ["m2", "m0", "m1"], "before a server can die"
-    await registry.get("m0")
+    await use_later(registry, "m0")
     await registry.uses.record()
     assert await used_order(any_fleet, registry) == ["m0", "m2", "m1"]
     async with registry.use("m2"):
-        await registry.get("m0")
+        await use_later(registry, "m0")
         await registry.uses.record()
         assert (await used_order(any_fleet, registry))[0] == "m2", "a long stream uses its model all the time"
-    await registry.get("m0")
+    await use_later(registry, "m0")
     replica = registry._replicas["m0"]
     assert await registry._eviction._leaves(replica, "idle")
     await registry.uses.record()
     assert (await used_order(any_fleet, registry))[0] == "m0"
-    await registry.get("m2")
+    await use_later(registry, "m2")
     await any_fleet.stop(registry)
     registry = await any_fleet.start(preload=False)
     assert await used_order(any_fleet, registry) == ["m2", "m0", "m1"]
@@ -126,3 +136,16 @@ async def test_an_unused_model_is_not_recorded_again(lone_fleet: Any, monkeypatc
     for _ in range(3):
         await registry.uses.record()
     assert recorded == [["m1"]]
+
+
+async def test_a_full_store_does_not_prevent_the_load_of_a_model(
+    lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = await models(lone_fleet, 1)
+    registry = await lone_fleet.start(preload=False)
+
+    async def full(ages_ms: Any) -> None:
+        raise StorageFull("the disk is full")
+
+    monkeypatch.setattr(lone_fleet.store(registry).models, "use", full)
+    assert (await registry.get("m0")).model.to_bytes() == states["m0"]
