@@ -47,22 +47,17 @@ class Load:
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(12, marks=pytest.mark.long)])
-@pytest.mark.parametrize("kind", ["sqlite", "redis"])
-def test_a_server_killed_while_it_forgets(
-    kind: str, kills: int, server_process: Callable[..., Any], new_redis: Any
-) -> None:
+def test_a_server_killed_while_it_forgets(kills: int, server_process: Callable[..., Any]) -> None:
     rng = random.Random(5)
-    flags = FLAGS if kind == "sqlite" else (*FLAGS, "--store", new_redis().start().url)
-    server, *others = [server_process(*flags).start() for _ in range(1 if kind == "sqlite" else 2)]
-    last = (others or [server])[0]
+    server = server_process(*FLAGS).start()
     seen = set[str]()
-    with Client(last.url, retry=PATIENT) as client:
+    with Client(server.url, retry=PATIENT) as client:
         model = client.create_model("m", algorithm="falt")
         loads: list[Load] = []
         for attempt in range(kills):
             first = 100_000 * (attempt + 1)
             model.update_many([({f"r{first + n}": 1.0, "b": n % 3}, ["l0"], None, None, REF) for n in range(100)])
-            load = Load(last.url, first)
+            load = Load(server.url, first)
             loads.append(load)
             with load.running():
                 eventually(lambda load=load: len(load.numbers) > 10)

@@ -18,21 +18,16 @@ LOST = (ManyLabelError, httpx2.HTTPError)
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(12, marks=pytest.mark.long)])
-@pytest.mark.parametrize("kind", ["sqlite", "redis"])
-def test_a_server_killed_while_it_promotes(
-    kind: str, kills: int, server_process: Callable[..., Any], new_redis: Any
-) -> None:
+def test_a_server_killed_while_it_promotes(kills: int, server_process: Callable[..., Any]) -> None:
     rng = random.Random(5)
-    flags = FLAGS if kind == "sqlite" else (*FLAGS, "--store", new_redis().start().url)
-    server, *others = [server_process(*flags).start() for _ in range(1 if kind == "sqlite" else 2)]
-    last = (others or [server])[0]
-    with Client(last.url, retry=PATIENT) as client:
+    server = server_process(*FLAGS).start()
+    with Client(server.url, retry=PATIENT) as client:
         model = client.create_model("m", algorithm="falt")
         client.create_model("f", algorithm="salt", follow="m")
         loads: list[Load] = []
         seen = set[str]()
         for attempt in range(kills):
-            load = Load(last.url, 100_000 * (attempt + 1))
+            load = Load(server.url, 100_000 * (attempt + 1))
             loads.append(load)
             with load.running():
                 eventually(lambda load=load: len(load.numbers) > 10)
