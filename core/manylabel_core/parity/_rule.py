@@ -10,9 +10,9 @@ A deferral is a row of float64, so that it can be stored with a prediction and c
 5-13        inputs of the score
 
 Let l be 1 - agreement, and alpha 1 - parity. A sure example is audited with probability `rate`, drawn without looking
-at the example. The audit changes the account W by (alpha - l) / rate. As rate >= STAKE / W while the gate is open, W
-stays above 1, so with answers at once the audits' estimate of sum(l - alpha) never exceeds 7 + (reopenings), whatever
-the data do. The estimate is unbiased, so the expected number of disagreements has the same bound.
+at the example. The audit changes the account W by (alpha - l) / rate. While the gate is open, rate >= STAKE / W, so W
+stays above 1. With answers at once, the audits' estimate of sum(l - alpha) never exceeds 7 + (reopenings), whatever the
+data do. The estimate is unbiased, so the expected number of disagreements has the same bound.
 """
 
 import numpy as np

@@ -82,7 +82,7 @@ class _Rules:
         return list(dict.fromkeys(labels))
 
     def wait_seconds(self, failures: int, error: Exception, began: float) -> float:
-        """Return the seconds until the next attempt; raises TeacherFailed if there is none."""
+        """Return the seconds until the next attempt; raises TeacherFailed after the last one."""
         if isinstance(error, ManyLabelError):
             raise error
         asked = error.retry_after_seconds if isinstance(error, TeacherBusy) else None
