@@ -91,7 +91,7 @@ async def export_models(
 ) -> Response:
     """Downloads a tar file with the models whose names begin with the prefix. The file `NAME.safetensors` of an online
     model has its state, as a downloaded snapshot; `NAME.version` of a trained model has its served version, as a
-    downloaded version with names. A model deleted meanwhile, or without a version, is left out."""
+    downloaded version with names. The file omits a model that is deleted meanwhile, and one without a version."""
     records = await _records(request, context, access, query.prefix)
     exported: list[str] = []
     with ExitStack() as stack:
@@ -116,7 +116,7 @@ async def _records(request: Request, context: Context, access: AccessOf, prefix:
 
 
 async def _contents(context: Context, record: ModelMeta) -> tuple[str, bytes | memoryview] | None:
-    """Return the name and the contents of the file of a model; None if there are none."""
+    """Return the name and the contents of the file of a model, or None."""
     try:
         async with context.registry.use(record.name) as model, context.examining:
             if isinstance(model, Replica):
