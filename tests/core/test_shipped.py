@@ -19,7 +19,7 @@ from manylabel_core.compiled import TARGETS
 pytestmark = pytest.mark.usefixtures("programs")
 
 PACKAGE = Path(manylabel_core.__file__).parent
-FUNCTIONS = ("_elementary.", "promise._score.")
+FUNCTIONS = ("_elementary.", "_kalman.")
 """Few, since they are compiled for each target; the second ones call the first ones."""
 
 SCRIPT = """

@@ -33,7 +33,7 @@ def test_no_lifetime_breaks_a_promise(simulate: Callable[..., str]) -> None:
     """The report of crashes has calls of the store and awaits of the product."""
     printed = simulate("--count", LIFETIMES, "--coverage")
     assert f"'lifetimes': {LIFETIMES}," in printed
-    assert re.search(r"Logs\.append: .*crash before the (effect|reply) [1-9]", printed)
+    assert re.search(r"(Logs|Documents|Blobs)\.\w+: .*crash before the (effect|reply) [1-9]", printed)
     assert re.search(r"online/updates/applier\.py: [1-9]\d* of \d+; never at lines \d", printed)
 
 

@@ -17,7 +17,7 @@ data do. The estimate is unbiased, so the expected number of disagreements has t
 
 import numpy as np
 
-import manylabel_core.promise._score as _score
+import manylabel_core._kalman as _kalman
 from manylabel_core._elementary import exp, log, sigmoid
 from manylabel_core.compiled import compiled
 
@@ -130,7 +130,7 @@ def defer_rows(memory, settings, probabilities, scores, rows):  # type: ignore[n
         row = rows[i]
         inputs = row[INPUTS:]
         answer_inputs(probabilities[i], scores[i], inputs)
-        score = _score.score_of(memory.weights, inputs)
+        score = _kalman.score_of(memory.weights, inputs)
         sure = score >= bar
         row[VERSION] = settings[SETTINGS_VERSION]
         row[RATE] = rate if sure else 1.0
@@ -142,7 +142,7 @@ def defer_rows(memory, settings, probabilities, scores, rows):  # type: ignore[n
 @compiled
 def learn(memory, settings, row, agreement):  # type: ignore[no-untyped-def]
     """Learn the agreement (0 to 1) of an answer with that of the teacher."""
-    _score.step(memory.weights, memory.covariance, VARIANCES, row[INPUTS:], agreement, np.empty(N_INPUTS))
+    _kalman.step(memory.weights, memory.covariance, VARIANCES, row[INPUTS:], agreement, np.empty(N_INPUTS))
     count = 1.0 / row[RATE]
     numbers, bins = memory.numbers, memory.bins
     numbers[LEARNT] += 1.0

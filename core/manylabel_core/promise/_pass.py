@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+import manylabel_core._kalman as _kalman
 import manylabel_core.promise._gate as _gate
 import manylabel_core.promise._score as _score
 from manylabel_core._elementary import sigmoid
@@ -94,7 +95,7 @@ def decide(memory, settings, probabilities, scores, parents, decision):  # type:
             shift = labels[SHIFT_SUM, column] / (labels[SHIFT_WEIGHT, column] + 1.0)
             shift = min(max(shift, -3.0), 3.0)
             _score.label_inputs(p, shift, total, variance, highest, second, inputs)
-            score = _score.score_of(weights, inputs)
+            score = _kalman.score_of(weights, inputs)
             would = score - max(0.0, labels[BLAME, column] - 1.0) >= bar and scores[1 + column] > scores[0]
             at = HEADER + FIELDS * n
             decision[at + COLUMN] = column
@@ -123,7 +124,7 @@ def decide(memory, settings, probabilities, scores, parents, decision):  # type:
     left = max(left, 0.0)
     example = np.empty(_score.N_EXAMPLE)
     _score.example_inputs(left, left_highest, doubt, n_applied, example)
-    score = _score.score_of(memory.example_weights, example)
+    score = _kalman.score_of(memory.example_weights, example)
     flags = 0
     settled = settings[SETTLED_PRECISION]
     if settled > 0.0 and score >= _gate.threshold(memory.bins[1], memory.gates[1], settled):
@@ -232,7 +233,7 @@ def learn(memory, settings, decision, truth, complete):  # type: ignore[no-untyp
                 inputs,
             )
             outcome = 1.0 if known > 0 else 0.0
-            _score.step(weights, covariance, _score.LABEL_VARIANCES, inputs, outcome, gains)
+            _kalman.step(weights, covariance, _score.LABEL_VARIANCES, inputs, outcome, gains)
     for i in range(n):
         at = HEADER + FIELDS * i
         column = int(decision[at + COLUMN])
@@ -245,7 +246,7 @@ def learn(memory, settings, decision, truth, complete):  # type: ignore[no-untyp
         _score.example_inputs(decision[LEFT], decision[LEFT_HIGHEST], decision[DOUBT], decision[N_APPLIED], example)
         outcome = 1.0 if right else 0.0
         own, spread = memory.example_weights, memory.example_covariance
-        _score.step(own, spread, _score.EXAMPLE_VARIANCES, example, outcome, gains)
+        _kalman.step(own, spread, _score.EXAMPLE_VARIANCES, example, outcome, gains)
         _gate.note(memory.bins[1], memory.gates[1], decision[SCORE], outcome)
         shadow = (flags & SHADOW) > 0
         _gate.settle(memory.gates[1], settings[SETTLED_PRECISION], settled, shadow, outcome)

@@ -1,6 +1,5 @@
 """While functions are being compiled, requests that need them respond with 503 at once, and others are served."""
 
-import contextlib
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -173,20 +172,17 @@ def test_models_that_need_a_tier_are_restored_once_it_is_there(serve: Serve, tmp
         assert "compiling" not in ok(client.get("/readyz"))
 
 
-def test_a_server_is_ready_when_the_models_are_restored_whose_functions_are_on_disk(
-    serve: Serve, tmp_path: Path
-) -> None:
+def test_a_model_whose_functions_are_on_disk_waits_for_them(serve: Serve, tmp_path: Path) -> None:
     with serve(tmp_path) as client:
         address = lived(client, "m")
         predicted = ok(client.post(f"{address}/predict", json=VECTOR))
     tiers = SERVED[1:]
-    with closed(*tiers, stored=37), ThreadPoolExecutor() as threads, contextlib.ExitStack() as stack:
-        starting = threads.submit(stack.enter_context, serve(tmp_path, NeverDone()))
-        eventually(lambda: GATE.waits or starting.done())
-        assert not starting.done()
+    with closed(*tiers, stored=37), ThreadPoolExecutor() as threads, serve(tmp_path, NeverDone()) as client:
+        answer = threads.submit(client.post, f"{address}/predict", json=VECTOR)
+        eventually(lambda: GATE.waits or answer.done())
+        assert not answer.done()
         GATE.open(tiers)
-        client = starting.result()
-        assert ok(client.post(f"{address}/predict", json=VECTOR)) == predicted
+        assert ok(answer.result()) == predicted
 
 
 @pytest.mark.parametrize("algorithm", ["falt", "salt"])

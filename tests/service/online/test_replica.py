@@ -412,9 +412,9 @@ class TestSnapshots:
         for snapshot in snapshot_files(tmp_path / "data"):
             flip_a_bit(snapshot)
         async with hosting() as registry:
-            assert registry.failed == ["m"]
             with pytest.raises(NotReady):
                 await (await registry.get("m")).predict([example(0).x])
+            assert registry.failed == ["m"]
             with pytest.raises(NotReady):
                 await (await registry.get("m")).update([example(0)])
             assert (await (await registry.get("other")).update([example(0)])).updates == 2

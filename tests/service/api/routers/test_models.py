@@ -165,7 +165,7 @@ def test_an_unknown_path_is_a_problem(client: TestClient, path: str) -> None:
     [
         ("PATCH", "/v1/models/tags", "DELETE, GET, PUT"),
         ("GET", "/v1/models/tags/update", "POST"),
-        ("DELETE", "/v1/models", "GET, POST"),
+        ("PUT", "/v1/models", "DELETE, GET, POST"),
         ("POST", "/livez", "GET"),
         ("FETCH", "/metrics", "GET"),
     ],

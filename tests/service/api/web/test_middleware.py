@@ -24,7 +24,7 @@ def test_an_internal_error_is_reported_without_details(serve: Any, monkeypatch: 
             raise ZeroDivisionError("secret inside")
 
         monkeypatch.setattr(registry, "get", fail)
-        monkeypatch.setattr(registry, "list", fail)
+        monkeypatch.setattr(registry.listing, "page", fail)
         answer = client.get(path)
         problem = refused(answer, 500, "internal_error")
         alive = client.get("/livez")

@@ -29,6 +29,7 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.PredictionNotFound("01K"), 404, "prediction_not_found", None),
     (errors.PredictionExpired("01K", "2026-11-20T21:00:00Z (ttl 86400 s)"), 410, "prediction_expired", None),
     (errors.PredictionLabelled("01K"), 409, "prediction_labelled", None),
+    (errors.PredictionNotDeferred("01K", "machine"), 409, "prediction_not_deferred", None),
     (errors.PredictionsFull("a", "10 predictions"), 429, "predictions_full", "60"),
     (errors.SnapshotNotFound("a", "7"), 404, "snapshot_not_found", None),
     (errors.DatasetNotFound("a"), 404, "dataset_not_found", None),
