@@ -49,8 +49,6 @@ class Nemesis:
             kind = rng.choice(kinds) if kinds else "none"
             if kind == "clock":
                 place, seconds = rng.choice("abcds"), rng.choice([-10.0, -1.0, 1.0, 10.0])
-                if world.archived is not None and place != "s":
-                    continue  # the newest catalogue of an archive is that of the server with the latest clock
                 world.skews[place] = world.skews.get(place, 0.0) + seconds
                 world.note(f"CLOCK of {place} is off by {world.skews[place]:g} s", "")
             elif kind == "tear":

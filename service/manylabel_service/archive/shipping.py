@@ -422,10 +422,12 @@ class Shipper:
     # -- catalogue and objects ----------------------------------------------------------------------
 
     async def _put_catalogue(self) -> None:
+        keys = await self._place.keys(layout.catalogue_prefix(self._id))
+        newest = max(map(layout.unix_ms, keys), default=0)
         made = StoreCatalogue.model_construct(
             format=1,
             store=self._id,
-            unix_ms=self._clock(),
+            unix_ms=max(self._clock(), newest + 1),  # the clock may have been set back
             closed=self._closed,
             documents=self._documents,
             models=tuple(self._models.values()),

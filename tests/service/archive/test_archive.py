@@ -181,6 +181,16 @@ async def test_unchanged_models_are_not_archived_again(place: FilePlace, new_sto
     assert (await origin.shipper.ship()).objects == 1
 
 
+async def test_a_clock_that_is_set_back_hides_no_model(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.shipper.ship()
+    await origin.registry.create(Fleet.spec("later"))
+    await shipper(origin.store, place, lambda: now_ms() - 3_600_000).ship()
+    restored = await restore(place, await opened(new_store("sqlite")), Settings())
+    assert restored.models.keys() == {"m", "later"}
+
+
 @pytest.mark.usefixtures("shared_redis")
 async def test_two_servers_archive_the_same_log_concurrently(place: FilePlace, new_store: Make) -> None:
     origin = await start_origin(new_store("redis"), place)
