@@ -14,8 +14,8 @@ its user (Account & Settings).
 It prints:
 
     40 of 90 tasks annotated, 40 examples learnt
-    40 of the other 50 have the right boxes ticked
-    to be labelled next, the least certain: I have paid twice. please send it to my new address
+    44 of the other 50 have the right boxes ticked
+    to be labelled next, the least certain: the bill is too high. thank you, it works very well
 """
 
 import argparse

@@ -11,8 +11,8 @@ It prints:
     60 tickets learnt from a file
     200 of 200 right over HTTP
     reimbursement since monday: billing
-      embedding +2.9
-      subject=reimbursement +0.1
+      embedding +2.7
+      subject=reimbursement +1.1
 """
 
 import base64

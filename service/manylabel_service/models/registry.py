@@ -52,7 +52,7 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.tiers import tiers_of_model
 from manylabel_service.online.updates.replay import HOPELESS
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelMeta, Store
+from manylabel_service.storage import UNREADABLE, ModelMeta, Store
 from manylabel_service.storage.models import leader_of
 from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import VersionStore
@@ -603,8 +603,10 @@ class Registry:
     async def _size_bytes(self, record: ModelMeta) -> int:
         """Return the approximate size of a model to be loaded."""
         if is_trained(record.spec):
-            target = (await VersionStore(record, self._store).read()).target
-            return 0 if target is None else target.size_bytes
+            with suppress(*UNREADABLE):  # its load reports this
+                target = (await VersionStore(record, self._store).read()).target
+                return 0 if target is None else target.size_bytes
+            return 0
         snapshots = await self._store.snapshots.all(record)
         return next((each.size_bytes for each in snapshots if each.listed), 0)
 
