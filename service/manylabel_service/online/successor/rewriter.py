@@ -89,8 +89,15 @@ class Rewriter(SuccessorWriter):
 
     async def find(self) -> Findings:
         """Find the examples to forget."""
-        await self._begin_at_state()
         await self._cut_beginning()
+        self.findings = await self._search()
+        if self.findings.first is not None and await self._begin_at_state(self.findings.previous):
+            await self._cut_beginning()
+            self.findings = await self._search()
+        return self.findings
+
+    async def _search(self) -> Findings:
+        """Return what is to be forgotten in the whole history."""
         reader = self._files.history()
         findings = Findings(begin=await reader.begin())
         position, pace = findings.begin, Pace()
@@ -101,16 +108,17 @@ class Rewriter(SuccessorWriter):
                 _count(findings, entry, chosen, position)
                 position = entry.position
                 await pace.rest()
-        self.findings = findings
         return findings
 
-    async def _begin_at_state(self) -> None:
-        """Let the history begin at its first state: earlier entries cannot be replayed, but may have the examples."""
+    async def _begin_at_state(self, position: str) -> bool:
+        """Let the history begin at its first state if a position is before it: earlier entries cannot be replayed, but
+        have the examples. Return whether it is."""
         first = await self._files.first_state()
-        if first == await self._reader.begin():
-            return
+        if position_key(position) >= position_key(first):
+            return False
         await self._files.catalogue.change(lambda found: found.beginning_at(max(found.begin, first, key=position_key)))
         await self._store.logs.trim(self._record, first)
+        return True
 
     async def _cut_beginning(self) -> None:
         """Remove the entries before the beginning of the history, which its first segment may still contain."""
