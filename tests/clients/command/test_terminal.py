@@ -109,6 +109,11 @@ def test_long_facts_are_continued_below_their_first_line(
     assert capsys.readouterr().out == "model       m\nalgorithm   falt\n            (eta=0.5,\n            passes=1)\n"
 
 
+def test_a_long_name_stays_apart_from_its_fact(capsys: pytest.CaptureFixture[str]) -> None:
+    print_facts({"account": "a", "longest of names": "b"})
+    assert capsys.readouterr().out.splitlines() == ["account           a", "longest of names  b"]
+
+
 def test_the_version_is_printed(command: Command) -> None:
     assert command("--version").out == f"manylabel {version('manylabel')}\n"
 

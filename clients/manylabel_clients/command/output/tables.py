@@ -74,9 +74,10 @@ def print_text(text: str, indent: str = "") -> None:
 
 def print_facts(facts: Mapping[str, object]) -> None:
     """Print each fact that has a value; long values continue on indented lines."""
-    for name, fact in facts.items():
-        if text := cell(fact):
-            _print_fact(name, text, INDENT, terminal_width())
+    shown = {name: text for name, fact in facts.items() if (text := cell(fact))}
+    indent = max((INDENT, *(2 + len(name) for name in shown)))
+    for name, text in shown.items():
+        _print_fact(name, text, indent, terminal_width())
 
 
 def _longest_word(cell: str) -> int:
