@@ -322,9 +322,9 @@ def with_teacher(
     model : Model or AsyncModel
         Model that promises parity.
     call : callable
-        The teacher: returns the labels of an example; a coroutine function for an `AsyncModel`. Any exception means
-        that it has not answered: it is called again, later after `TeacherBusy`, and not again after `TeacherRefuses`;
-        a `ManyLabelError` ends the loop. A call that takes too long must end by itself, with an exception.
+        The teacher: returns the labels of an example; a coroutine function for an `AsyncModel`. After any
+        exception it is called again: after `TeacherBusy` later, after `TeacherRefuses` not at all. A `ManyLabelError`
+        ends the loop. A call that takes too long must end by itself, with an exception.
     source : str
         Source of the teacher's labels, as in the promise (`of`).
     retry : Retry
