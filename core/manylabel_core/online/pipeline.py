@@ -290,6 +290,8 @@ class Pipeline:
             scaled, own = self._with_vectors(scaled, vectors, targets)
             more |= own
         self.model.learn(scaled, targets, scores, **more)
+        if self._ranks is not None and not self.model.takes_ranks:
+            self._drop_ranks()
         if self._calibration is not None:
             self._calibration.learn(scores, targets, probabilities)
         alarms = [] if self._detectors is None else self._detectors.watch(scores, targets)
@@ -317,9 +319,13 @@ class Pipeline:
         if self._ranks is None:
             return {}
         ranks = self._ranks.learn(rows)
-        n_of_rows = 1 + int(ranks.indices.max(initial=-1))  # ranks may have ended, and their number with them
-        self._stack.set_ranked(max(self._ranks.n_ranked, n_of_rows))
+        self._stack.set_ranked(self._ranks.n_ranked)
         return {"ranks": ranks}
+
+    def _drop_ranks(self) -> None:
+        """Drop the ranks, because the model does not take them any more."""
+        self._parts = [part for part in self._parts if part is not self._ranks]
+        self._ranks = None
 
     def _split(self, rows: Rows) -> tuple[Rows, VectorRows | None]:
         """Return rows without their vectors, and the vectors; raises ValueError if a vector is incomplete."""
@@ -636,7 +642,11 @@ class Pipeline:
                 raise ValueError("state must hold vectors.lengths, 1-D of int64")
             self._take_vectors(lengths.tolist())
         if self._ranks is not None:
-            self._stack.set_ranked(n_ranked_of(arrays))
+            self._stack.expect(arrays)
+            if self.model.takes_ranks:
+                self._stack.set_ranked(n_ranked_of(arrays))
+            else:
+                self._drop_ranks()
         expected = self.arrays()
         for name, like in expected.items():
             if name not in arrays or (arrays[name].dtype, arrays[name].ndim) != (like.dtype, like.ndim):

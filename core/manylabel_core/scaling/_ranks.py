@@ -23,11 +23,10 @@ element is free between values."""
 
 @compiled
 def rank_rows(sketches, sizes, slots, max_features, zero_is_missing, store, rows):  # type: ignore[no-untyped-def]
-    """Return the ranks of rows as index arrays, divided by the root of the number of ranked features, and the number of
-    rows until the end of ranks.
+    """Return the ranks of rows as index arrays, divided by the root of the number of ranked features.
 
-    Column `slots[f]` - 1 is the rank of feature f. With `store`, each row is added to the sketches after its ranks are
-    known; a row with a feature of `max_features` or above is not, and the rows after it have no ranks.
+    Column `slots[f]` - 1 is the rank of feature f; features from `max_features` on have none. With `store`, each row is
+    added to the sketches after its ranks are known.
     """
     indptr, indices, values = rows
     out_indptr = np.zeros(len(indptr), np.int64)
@@ -48,11 +47,8 @@ def rank_rows(sketches, sizes, slots, max_features, zero_is_missing, store, rows
             out_values[p] /= root
         out_indptr[i + 1] = end
         if store:
-            if indptr[i + 1] > indptr[i] and indices[indptr[i + 1] - 1] >= max_features:
-                out_indptr[i + 1 :] = end
-                return out_indptr, out_indices[:end], out_values[:end], i
-            n_ranked = _store_row(sketches, sizes, slots, n_ranked, zero_is_missing, i, rows)
-    return out_indptr, out_indices[:end], out_values[:end], len(indptr) - 1
+            n_ranked = _store_row(sketches, sizes[:max_features], slots, n_ranked, zero_is_missing, i, rows)
+    return out_indptr, out_indices[:end], out_values[:end]
 
 
 @compiled

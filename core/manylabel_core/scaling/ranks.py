@@ -44,8 +44,8 @@ class Ranks(Part):
 
     A rank does not depend on the unit of a feature, nor on the length of its tail. The values so far are summarised by
     8 of them and their shares, Eq. (12c) of docs/mathematics.md. A feature is ranked from its first example after seven
-    different values; the first 64 such features are. Values of features beyond the first `max_features` have no rank,
-    and the first example with one of them ends all ranks. `zero_is_missing` is whether a 0 counts as a missing value,
+    different values; the first 64 such features are. Values of features beyond the first `max_features` have no rank.
+    `zero_is_missing` is whether a 0 counts as a missing value,
     which has no rank.
     """
 
@@ -53,25 +53,20 @@ class Ranks(Part):
     _sketches: NDArray[np.float64]
     _sizes_of: NDArray[np.int64]
     _slots: NDArray[np.int64]
-    _ended: NDArray[np.int64]
 
     def __init__(self, max_features: int, zero_is_missing: bool) -> None:
         self._max_features, self._zero_is_missing = max_features, zero_is_missing
-        self._has_ended = False
         values, weights = (-MAX_MAGNITUDE, MAX_MAGNITUDE), (0.0, MAX_COUNT)
         super().__init__(
             {
                 "sketches": Array(("ranked", 2, KNOTS + 1), (values, weights)),
                 "sizes_of": Array(("ranked",), ((0, KNOTS),), dtype="int64"),
                 "slots": Array(("ranked",), ((0, MAX_RANKED),), dtype="int64"),
-                "ended": Array((1,), ((0, 1),), dtype="int64"),
             }
         )
 
     def _sizes(self, n_features: int, n_labels: int, arrays: Mapping[str, NDArray[Any]] | None = None) -> Sizes:
-        ended = self._has_ended if arrays is None else bool(arrays["ended"].any())
-        ranked = 0 if ended else min(n_features, self._max_features)
-        return {**super()._sizes(n_features, n_labels), "ranked": ranked}
+        return {**super()._sizes(n_features, n_labels), "ranked": min(n_features, self._max_features)}
 
     @property
     def n_ranked(self) -> int:
@@ -91,12 +86,7 @@ class Ranks(Part):
 
     def _rank(self, rows: Rows, store: bool) -> Rows:
         sketches = self._sketches, self._sizes_of, self._slots
-        limits = self._max_features, self._zero_is_missing
-        *ranks, n_rows = rank_rows(*sketches, *limits, store, tuple(rows))
-        if store and n_rows < len(rows.indptr) - 1:
-            self._has_ended, self._ended[0] = True, 1
-            self._sketches, self._sizes_of, self._slots = self._sketches[:0], self._sizes_of[:0], self._slots[:0]
-        return Rows(*ranks)
+        return Rows(*rank_rows(*sketches, self._max_features, self._zero_is_missing, store, tuple(rows)))
 
     def curves(self) -> RankCurves:
         """Return the ranks as functions of values."""
@@ -107,10 +97,6 @@ class Ranks(Part):
             values.append(points)
             ranks.append((2.0 * (np.cumsum(weights) - 0.5 * weights) / weights.sum() - 1.0) / np.sqrt(len(features)))
         return RankCurves(features, values, ranks)
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
-        super().restore(arrays, n_features, n_labels)
-        self._has_ended = bool(self._ended[0])
 
     def _check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         sketches, sizes, slots = (arrays[name] for name in ("sketches", "sizes_of", "slots"))

@@ -278,4 +278,4 @@ def test_a_label_that_was_seen_once_takes_little_memory() -> None:
         prequential.update(learnt.scores, listed, columns, learnt.probabilities)
         sizes.append(prequential.nbytes + learner.pipeline.nbytes)
     weights = 2 * np.dtype(learner.dtype).itemsize * (1 + n_features)
-    assert (sizes[-1] - sizes[n // 400]) / (n // 2 - 200) - weights < 450, "without the window and the history"
+    assert (sizes[-1] - sizes[n // 400]) / (n // 2 - 200) - weights < 400, "without the window and the history"

@@ -13,7 +13,8 @@ from manylabel_core import FALT, SALT
 from manylabel_core.explanation import Scorer
 from manylabel_core.online.models.second_order._second_order import MAX_FEATURES, MAX_LABELS
 from manylabel_core.online.models.second_order.model import SecondOrder
-from manylabel_core.rows import Targets, as_rows, as_targets
+from manylabel_core.online.models.stack.model import Stack
+from manylabel_core.rows import Rows, Targets, as_rows, as_targets
 
 Array = NDArray[np.float64]
 CONSTANT = 0.3
@@ -151,41 +152,86 @@ def test_scores_are_those_that_learning_returns() -> None:
     assert scored.tobytes() == model.pipeline.learn(rows, as_targets(Y[:1])).scores.tobytes()
 
 
-@pytest.mark.parametrize("beyond", ["features", "labels"])
-def test_it_stops_at_the_first_example_beyond_its_limits(beyond: str) -> None:
-    """However examples are grouped, and however many columns the learner was grown to before."""
+def beyond_limits(beyond: str, at: int = 80) -> tuple[Rows, Targets, tuple[int, int]]:
+    """Rows and targets of which one has a feature or a label beyond the limits; the numbers of columns."""
     X, Y, _, _ = stream()
     wide, many = sp.lil_array((len(X), MAX_FEATURES + 1)), np.zeros((len(X), MAX_LABELS + 1), np.int8)
     wide[:, : X.shape[1]], many[:, : Y.shape[1]] = X, Y
     n_labels = np.full(len(X), Y.shape[1])
     if beyond == "features":
-        wide[80, MAX_FEATURES] = 1.0
+        wide[at, MAX_FEATURES] = 1.0
     else:
-        n_labels[80:] = MAX_LABELS + 1
-    rows = as_rows(sp.csr_array(wide), "float64")[0]
-    targets = as_targets(many)._replace(n_labels=n_labels)
-    size = MAX_FEATURES + 1, MAX_LABELS + 1
-    models, found = [SecondOrder(CONSTANT) for _ in range(2)], []
-    for model, length in zip(models, (len(X), 1), strict=True):
-        model.reserve(*size)
-        scores = np.empty((len(X), 1 + size[1]))
-        for first in range(0, len(X), length):
-            part = slice(first, first + length)
-            model.learn(rows.part(first, first + length), targets.part(first, first + length), scores[part])
-            if first == 79:
-                assert model.nbytes_after(*size, 0, 0) > 8 * MAX_FEATURES**2
-        found.append(scores)
-    assert found[0].tobytes() == found[1].tobytes()
-    assert bits(models[0], *size) == bits(models[1], *size)
-    alone = SecondOrder(CONSTANT)
-    logits = learn(alone, X[:80], targets_of(Y[:80]))
-    assert found[0][:80, 1 : 1 + Y.shape[1]].tobytes() == logits.tobytes()
-    assert found[0][80].any()
-    assert not found[0][81:].any()
-    assert models[0].nbytes_after(*size, 0, 0) == sum(each.nbytes for each in models[0].arrays(*size).values()) < 20_000
-    again = SecondOrder(CONSTANT)
-    again.restore({name: np.array(each) for name, each in models[0].arrays(*size).items()}, *size)
-    assert not learn(again, X, targets_of(Y), reserve=False).any()
+        n_labels[at:] = MAX_LABELS + 1
+    return as_rows(sp.csr_array(wide))[0], as_targets(many)._replace(n_labels=n_labels), wide.shape[1:] + many.shape[1:]
+
+
+each_limit = pytest.mark.parametrize("beyond", ["features", "labels"])
+
+
+@each_limit
+def test_it_stops_at_the_first_example_beyond_its_limits(beyond: str) -> None:
+    """It scores this example and learns nothing from it, however many columns it was grown to before."""
+    rows, targets, size = beyond_limits(beyond)
+    model, before = SecondOrder(CONSTANT), SecondOrder(CONSTANT)
+    scores = np.full((len(rows.indptr) - 1, 1 + size[1]), np.nan)
+    for each, last in ((model, len(scores)), (before, 80)):
+        each.reserve(*size)
+        assert each.learn_until_stop(rows.part(0, last), targets.part(0, last), scores[:last]) == 80
+    assert bits(model, *size) == bits(before, *size)
+    scored = np.empty((1, 1 + size[1]))
+    before.score(rows.part(80, 81), scored)
+    assert scores[80].tobytes() == scored.tobytes()
+    assert scored.any()
+    assert np.isnan(scores[81:]).all()
+
+
+@each_limit
+@pytest.mark.parametrize("titles", [False, True])
+def test_a_stack_drops_the_expert_that_has_stopped(beyond: str, titles: bool) -> None:
+    """With its tables, its ranks, and its coefficients, however examples are grouped and states are restored."""
+    rows, targets, size = beyond_limits(beyond)
+    states, scores = [], []
+    for length in (1, 40, 120):
+        learner = FALT()
+        learner.pipeline.grow(*size)
+        if titles:
+            learner.pipeline.set_titles({1: [7, 9]})
+            learner.pipeline.link(np.arange(3, dtype=np.int32), np.array([7, 8, 9]))
+        scores.append([])
+        for first in range(0, 120, length):
+            part = rows.part(first, first + length), targets.part(first, first + length)
+            scores[-1].append(learner.pipeline.learn(*part).scores)
+            if first + length in (80, 81):
+                other = FALT()
+                other.restore(learner.state())
+                learner = other
+                assert ("second.weights" in learner.state()) == (first + length == 80)
+        states.append(learner.state())
+    n = 4 + int(titles)
+    assert [len(state["stack.shared"]) for state in states] == [n + n * (n + 1) // 2] * 3
+    assert states[0]["stack.labels"].shape == (4 + 10 + 1, size[1])
+    assert not [name for name in states[0] if name.startswith(("second.", "ranks."))]
+    assert len({b"".join(array.tobytes() for array in state.values()) for state in states}) == 1
+    assert len({np.vstack(group).tobytes() for group in scores}) == 1
+    if not titles:
+        assert learner.pipeline.linear_form().weights.shape == size
+
+
+def test_a_stack_that_drops_the_expert_at_once_is_one_that_never_had_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, targets, size = beyond_limits("features", at=0)
+
+    def make_model(learner: FALT) -> Stack:
+        model = made(learner)
+        return Stack(model.first, {"centroid": model._others["centroid"]})
+
+    states, made = [], FALT._make_model
+    for make in (made, make_model):
+        monkeypatch.setattr(FALT, "_make_model", make)
+        pipeline = FALT().pipeline
+        pipeline.grow(*size)
+        pipeline.learn(rows, targets)
+        states.append({name: array.tobytes() for name, array in pipeline.arrays().items()})
+    assert states[0] == states[1]
 
 
 def test_a_score_is_the_sum_of_its_contributions() -> None:
@@ -234,7 +280,7 @@ FORGED = {
     "diagonal-large": ("covariance", lambda P: P + np.eye(len(P))),
     "nan": ("covariance", lambda P: P * np.nan),
     "one-row-less": ("covariance", lambda P: P[1:, 1:].copy()),
-    "stopped": ("covariance", lambda P: P[:0, :0].copy()),
+    "no-row": ("covariance", lambda P: P[:0, :0].copy()),
     "weights-huge": ("weights", lambda W: W + 1e70),
     "weights-short": ("weights", lambda W: W[1:].copy()),
     "curvature-small": ("curvatures", lambda C: C - C + 1.0),
@@ -251,4 +297,6 @@ def test_a_forged_state_is_refused(name: str, forge: Any) -> None:
     before = {key: array.tobytes() for key, array in state.items()}
     with pytest.raises(ValueError, match="state must hold"):
         learner.restore({**state, f"second.{name}": forge(state[f"second.{name}"])})
+    with pytest.raises(ValueError, match="state must hold"):
+        learner.restore({key: array for key, array in state.items() if key != f"second.{name}"})
     assert {key: array.tobytes() for key, array in learner.state().items()} == before

@@ -13,7 +13,6 @@ from manylabel_core.online.models.model import Model
 from manylabel_core.online.models.second_order._second_order import (
     CONSTANT_PRIOR,
     MAX_FEATURES,
-    MAX_LABELS,
     PRIOR,
     START_CURVATURE,
     learn_second_order,
@@ -30,9 +29,9 @@ class SecondOrder(Model):
 
     The ranks of features are further inputs: by them the margin of a label is a curve of a value, not only a line. Time
     and memory of an example grow with the square of the number of features, and with features times labels. So it
-    stops at the first example with a feature beyond the first 512, or with more than 1,024 labels: it learns nothing
-    from this example, its tables are dropped, and all its margins are 0 from the next example on. Its numbers are
-    float64: in float32, an inverse of correlated features loses its small eigenvalues.
+    stops at the first example with a feature beyond the first 512, or with more than 1,024 labels, and learns nothing
+    from this example; its caller drops it then. Its numbers are float64: in float32, an inverse of correlated features
+    loses its small eigenvalues.
     """
 
     is_linear = True
@@ -43,7 +42,7 @@ class SecondOrder(Model):
     _seen: NDArray[np.float64]
 
     def __init__(self, constant: float) -> None:
-        self._constant, self._stopped = constant, False
+        self._constant = constant
         self._n_rows, self.n_ranked = 1, 0
         largest = (0.0, MAX_COUNT * MAX_EXAMPLE_WEIGHT)
         super().__init__(
@@ -57,9 +56,7 @@ class SecondOrder(Model):
         self._set_diagonal(0)
 
     def _sizes(self, n_features: int, n_labels: int, arrays: Mapping[str, NDArray[Any]] | None = None) -> Sizes:
-        """Return the sizes; without rows for features once the model has stopped."""
-        stopped = self._stopped if arrays is None else not len(arrays["covariance"])
-        tabled = 0 if stopped else 1 + self.n_ranked + min(n_features, MAX_FEATURES)
+        tabled = 1 + self.n_ranked + min(n_features, MAX_FEATURES)
         return {**super()._sizes(n_features, n_labels), "tabled": tabled}
 
     def _set_diagonal(self, first: int) -> None:
@@ -76,14 +73,14 @@ class SecondOrder(Model):
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
         """Return the maximum bytes of the state: any of the features may become ranked."""
         sizes = self._sizes(n_features, n_labels)
-        if n_samples and not self._stopped:
+        if n_samples:
             sizes["tabled"] = 1 + max(self.n_ranked, min(n_features, MAX_RANKED)) + min(n_features, MAX_FEATURES)
         return sum([each.nbytes(sizes) for each in self._declared.values()])
 
     def set_ranked(self, n_ranked: int) -> None:
         """Accept at least this number of ranks; the rows of features move behind the new rows."""
         n_new, at = n_ranked - self.n_ranked, 1 + self.n_ranked
-        if n_new > 0 and not self._stopped:
+        if n_new > 0:
             self.n_ranked = n_ranked
             rows = np.insert(self._covariance, [at] * n_new, 0.0, axis=0)
             self._covariance = np.insert(rows, [at] * n_new, 0.0, axis=1)
@@ -93,21 +90,20 @@ class SecondOrder(Model):
             self._n_rows += n_new
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64], ranks: Rows | None = None) -> None:
-        n_learnt = -1
-        if not self._stopped:
-            tables = self._covariance, self._weights, self._curvatures, self._seen
-            sizes = self._n_rows, self.n_ranked, self._constant
-            own_ranks = _no_ranks(rows) if ranks is None else ranks
-            examples = tuple(rows), tuple(own_ranks), tuple(targets)
-            n_learnt = learn_second_order(*tables, *sizes, *examples, scores)
-            if n_learnt < len(scores):
-                self._stop()
-        scores[1 + n_learnt :] = 0.0
+        self.learn_until_stop(rows, targets, scores, ranks)
 
-    def _stop(self) -> None:
-        """Drop the tables."""
-        self._stopped, self.n_ranked = True, 0
-        self._covariance, self._weights = np.zeros((0, 0)), np.zeros((0, self._weights.shape[1]))
+    def learn_until_stop(
+        self, rows: Rows, targets: Targets, scores: NDArray[np.float64], ranks: Rows | None = None
+    ) -> int:
+        """Learn rows in order until it stops; return the number of rows learnt, of all if it does not stop.
+
+        It writes the scores of these rows and of the one that it stops at.
+        """
+        tables = self._covariance, self._weights, self._curvatures, self._seen
+        sizes = self._n_rows, self.n_ranked, self._constant
+        own_ranks = _no_ranks(rows) if ranks is None else ranks
+        examples = tuple(rows), tuple(own_ranks), tuple(targets)
+        return int(learn_second_order(*tables, *sizes, *examples, scores))
 
     def score(self, rows: Rows, scores: NDArray[np.float64], ranks: Rows | None = None) -> None:
         own_ranks = _no_ranks(rows) if ranks is None else ranks
@@ -115,8 +111,6 @@ class SecondOrder(Model):
 
     def scorer(self, features: NDArray[np.int32], label: int) -> Scorer:
         weights = np.zeros(len(features))
-        if self._stopped:
-            return Scorer(weights, 0.0)
         own = self._weights[1 + self.n_ranked :, label]
         known = features < len(own)
         weights[known] = own[features[known]]
@@ -141,14 +135,10 @@ class SecondOrder(Model):
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         super().restore(arrays, n_features, n_labels)
-        self._stopped, self._n_rows = not len(self._covariance), max(1, len(self._covariance))
-        if self._stopped and n_features <= MAX_FEATURES and n_labels <= MAX_LABELS:
-            raise ValueError("state must hold a covariance with a row for the constant and each feature")
+        self._n_rows = len(self._covariance)
 
     def _check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         covariance = arrays["covariance"]
-        if not len(covariance):
-            return
         diagonal = covariance.diagonal()
         check_range("covariance (diagonal)", diagonal[:1], 0.0, CONSTANT_PRIOR)
         check_range("covariance (diagonal)", diagonal[1:], 0.0, PRIOR)

@@ -12,6 +12,7 @@ from manylabel_core.explanation import Scorer
 from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.linear.model import LinearModel
 from manylabel_core.online.models.model import Model
+from manylabel_core.online.models.second_order._second_order import MAX_FEATURES, MAX_LABELS
 from manylabel_core.online.models.second_order.model import SecondOrder
 from manylabel_core.online.models.stack._stack import (
     FREE,
@@ -25,7 +26,7 @@ from manylabel_core.online.models.stack._stack import (
 from manylabel_core.online.models.stack.titles import NO_WORDS, NewWords, Titles
 from manylabel_core.online.models.stack.vectors import VectorExperts
 from manylabel_core.online.updates._update import Update
-from manylabel_core.part import Array, without_prefix
+from manylabel_core.part import Array, Sizes, without_prefix
 from manylabel_core.rows import Rows, Targets, VectorRows, row_blocks
 from manylabel_core.scaling.scaling import MAX_SCALED_VALUES
 from manylabel_core.storage import check_range
@@ -45,9 +46,9 @@ _CHECKED_BYTES = 1 << 20
 class Stack(Model):
     """Logistic combination of the margins of the experts and the recent share of each label; the threshold is 0.
 
-    Each expert learns independently. `_stack` has the equations. A second-order expert, which may stop, has no share in
-    the coefficients at the start. The arrays of `first` keep their names in a state; the names of `others` are prefixes
-    of their arrays.
+    Each expert learns independently. `_stack` has the equations. A second-order expert has no share in the coefficients
+    at the start; it is dropped after the example that it stops at, with its rows of the tables. The arrays of `first`
+    keep their names in a state; the names of `others` are prefixes of their arrays.
     """
 
     prefix = "stack."
@@ -58,20 +59,32 @@ class Stack(Model):
         self.first, self._others = first, dict(others)
         self._experts = [first, *self._others.values()]
         self._second = next((each for each in self._experts if isinstance(each, SecondOrder)), None)
+        self._has_stopped = False
         self._titles = Titles()
         self.takes_ranks = self._second is not None
         self.takes_vectors = isinstance(first, LinearModel) and first.takes_blocks
         self._vectors: VectorExperts | None = None
         self.is_linear = all(expert.is_linear for expert in self._experts)
-        n = self._n_coefficients = FREE + len(self._experts)
-        self._n_rows = n + n * (n + 1) // 2
+        n = self._n_coefficients
         self._shared = np.zeros((self._n_rows, 1))
         lasting = [not isinstance(expert, SecondOrder) for expert in self._experts]
         margins = [START_MARGINS / sum(lasting) if lasts else 0.0 for lasts in lasting]
         self._start = np.array([START_INTERCEPT, 0.0, *margins, START_TITLES])
         self._shared[:n, 0] = self._start[:n]
         existing = Array((1,), ((0, "labels"),), dtype="int64")
-        super().__init__({"existing": existing, "labels": Array((self._n_rows + 1, "labels"), ())})
+        super().__init__({"existing": existing, "labels": Array(("numbers", "labels"), ())})
+
+    @property
+    def _n_coefficients(self) -> int:
+        return FREE + len(self._experts)
+
+    @property
+    def _n_rows(self) -> int:
+        """Number of coefficients and of their curvatures."""
+        return self._n_coefficients + _n_curvatures(self._n_coefficients)
+
+    def _sizes(self, n_features: int, n_labels: int, arrays: Mapping[str, NDArray[Any]] | None = None) -> Sizes:
+        return {**super()._sizes(n_features, n_labels), "numbers": self._n_rows + 1}
 
     def set_update(self, update: Update) -> None:
         for expert in self._experts:
@@ -125,14 +138,44 @@ class Stack(Model):
     ) -> None:
         margins = np.empty((len(self._experts), *scores.shape))
         evidence = self._evidence(rows, NO_WORDS, scores.shape[1], learning=True)
+        n_rows = n_learnt = len(scores)
         for q, expert in enumerate(self._experts):
             if expert is self._second:
-                self._second.learn(rows, targets, margins[q], ranks)
+                n_learnt = self._second.learn_until_stop(rows, targets, margins[q], ranks)
             elif q > 0 or self._vectors is None or vectors is None:
                 expert.learn(rows, targets, margins[q])
         if self._vectors is not None and vectors is not None:
             self._vectors.learn(rows, vectors, targets, margins)
+        if n_learnt == n_rows:  # the common case
+            self._combine(margins, evidence, targets, scores)
+            return
+        last = n_learnt + 1  # the second-order expert has scored the row that it stops at
+        self._combine(np.ascontiguousarray(margins[:, :last]), evidence[:last], targets.part(0, last), scores[:last])
+        left = np.delete(margins[:, last:], self._drop_second(), axis=0)
+        self._combine(left, evidence[last:], targets.part(last, n_rows), scores[last:])
+
+    def _combine(
+        self, margins: NDArray[np.float64], evidence: NDArray[np.float64], targets: Targets, scores: NDArray[np.float64]
+    ) -> None:
+        """Learn the coefficients from the margins of rows; write the log-odds of each row before."""
         learn_stack(self._start, self._shared, self._labels, self._existing, margins, evidence, targets, scores)
+
+    def _drop_second(self) -> int:
+        """Drop the second-order expert, and its rows of the tables; return its index among the experts."""
+        assert self._second is not None
+        q, n = self._experts.index(self._second), self._n_coefficients
+        self._labels = self._labels[[*_rows_without(FREE + q, n), -1]]
+        self._shared = self._shared[_rows_without(FREE + q, n + int(self._has_titles))]
+        self._start = np.delete(self._start, FREE + q)
+        self._others = {name: each for name, each in self._others.items() if each is not self._second}
+        del self._experts[q]
+        self._second, self._has_stopped, self.takes_ranks = None, True, False
+        return q
+
+    def expect(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Drop the second-order expert if a state has none; `restore` checks whether it may be missing."""
+        if self._second is not None and "second.covariance" not in arrays:
+            self._drop_second()
 
     def score(
         self,
@@ -300,6 +343,8 @@ class Stack(Model):
         return self.first.size(arrays)
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
+        if self._has_stopped and n_features <= MAX_FEATURES and n_labels <= MAX_LABELS:
+            raise ValueError("state must hold second.covariance, with a row for the constant and each feature")
         self.first.restore(arrays, n_features, n_labels)
         for name, expert in self._others.items():
             expert.restore(without_prefix(arrays, f"{name}."), n_features, n_labels)
@@ -329,3 +374,14 @@ class Stack(Model):
             matrices[:, *np.tril_indices(n)] = table[n:, labels].T
             if (np.linalg.eigvalsh(matrices)[:, 0] < MIN_CURVATURE).any():
                 raise ValueError(f"state must hold {name} without negative curvatures")
+
+
+def _n_curvatures(n_coefficients: int) -> int:
+    """Return the number of elements of a lower triangle."""
+    return n_coefficients * (n_coefficients + 1) // 2
+
+
+def _rows_without(k: int, n_coefficients: int) -> list[int]:
+    """Return the rows of a table of coefficients and their curvatures that do not concern coefficient k."""
+    at, kept = np.tril_indices(n_coefficients), [i for i in range(n_coefficients) if i != k]
+    return [*kept, *(n_coefficients + np.flatnonzero((at[0] != k) & (at[1] != k))).tolist()]
