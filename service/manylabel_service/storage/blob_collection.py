@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import DocumentDamaged, DocumentNewer
+from manylabel_service.errors import DocumentDamaged, DocumentNewer, StorageUnavailable
 from manylabel_service.storage.blob_pieces import blob_bytes
 from manylabel_service.storage.collection import Collection as Documents
 from manylabel_service.storage.collection import StoredModel
@@ -86,7 +86,8 @@ class BlobCollection(Generic[T]):
     async def change(self, change: Callable[[T], T], *, urgent: bool = False) -> T:
         """Change the document, and remove the blobs that it no longer names; return it.
 
-        Raises `DocumentNewer` or `DocumentDamaged`. `urgent` is as in `Documents.put`.
+        Raises `DocumentNewer` or `DocumentDamaged`. `urgent` is as in `Documents.put`. If a blob that the document
+        names now is missing, because a failover of Redis lost it, the change is undone, and StorageUnavailable raised.
         """
         before = self._empty()
 
@@ -97,8 +98,27 @@ class BlobCollection(Generic[T]):
             return None if after == before else after.at(before.revision)
 
         after = await self.documents.change(self.name, changed, urgent=urgent) or before
+        await self._check_blobs(before, after)
         await self.delete(self._named(before) - self._named(after))
         return after
+
+    async def _check_blobs(self, before: T, after: T) -> None:
+        """Raise StorageUnavailable if a blob that only `after` names is missing; then the document is `before` again,
+        unless another process has changed it."""
+        keys = self._named(after) - self._named(before)
+        lost = {key for key in keys if self.key(key) not in await self._blobs.keys(self.key(key), limit=1)}
+        if not lost:
+            return
+        is_named = False
+
+        def undone(found: T | None) -> T | None:
+            nonlocal is_named
+            is_named = found is not None and not lost.isdisjoint(self._named(found))
+            return before.at(after.revision) if is_named and found.revision == after.revision else None
+
+        await self.documents.change(self.name, undone)
+        if is_named:  # otherwise another process has replaced or removed it
+            raise StorageUnavailable(f"the store has lost {self.key(lost.pop())} since it was stored", heals=True)
 
     async def put_blob(self, pieces: AsyncIterable[bytes]) -> tuple[str, int]:
         """Store a blob; return its id, which no document names yet, and its size in bytes."""

@@ -5,6 +5,7 @@ import itertools
 import random
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from tests.service.stores import StoreUnderTest, payloads_of, read_all
@@ -30,6 +31,7 @@ from manylabel_service.storage import (
     pieces_of,
     position_key,
 )
+from manylabel_service.storage.blob_collection import BlobCollection
 
 NewStore = Callable[[], Store]
 
@@ -349,6 +351,31 @@ async def test_snapshots_have_their_size_and_time(store: Store) -> None:
     for position, content in data.items():
         assert b"".join([piece async for piece in store.snapshots.read(record, position)]) == content
     assert await store.snapshots.total_bytes() == sum(map(len, data.values()))
+
+
+async def test_a_snapshot_whose_blob_was_lost_before_it_is_listed_replaces_no_other(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a failover of Redis between the blob and the document that names it."""
+    record = await store.models.create("m", b"spec")
+    (entry,) = await append(store, record, b"1")
+    position = entry.position
+    await store.snapshots.put(record, START, b"first")
+    change = BlobCollection.change
+
+    async def changed(files: Any, *args: Any, **options: Any) -> Any:
+        for key in await store.blobs.keys(f"snapshots/{record.incarnation}/{position}"):
+            await store.blobs.delete(key)
+        return await change(files, *args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BlobCollection, "change", changed)
+        with pytest.raises(StorageUnavailable, match="has lost snapshots/"):
+            await store.snapshots.put(record, position, b"second")
+    assert [each.position for each in await store.snapshots.all(record)] == [START]
+    assert bytes((await store.snapshots.get(record, START)) or b"") == b"first"
+    await store.snapshots.put(record, position, b"second")
+    assert bytes((await store.snapshots.get(record, position)) or b"") == b"second"
 
 
 async def test_a_missing_snapshot_is_none(store: Store) -> None:
