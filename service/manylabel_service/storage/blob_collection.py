@@ -114,7 +114,8 @@ class BlobCollection(Generic[T]):
         def undone(found: T | None) -> T | None:
             nonlocal is_named
             is_named = found is not None and not lost.isdisjoint(self._named(found))
-            return before.at(after.revision) if is_named and found.revision == after.revision else None
+            is_ours = is_named and found is not None and found.revision == after.revision
+            return before.at(after.revision) if is_ours else None
 
         await self.documents.change(self.name, undone)
         if is_named:  # otherwise another process has replaced or removed it

@@ -356,7 +356,7 @@ async def test_snapshots_have_their_size_and_time(store: Store) -> None:
 async def test_a_snapshot_whose_blob_was_lost_before_it_is_listed_replaces_no_other(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a failover of Redis between the blob and the document that names it."""
+    """This happens if Redis fails over after the blob is stored and before the document names it."""
     record = await store.models.create("m", b"spec")
     (entry,) = await append(store, record, b"1")
     position = entry.position

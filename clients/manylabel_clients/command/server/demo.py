@@ -5,10 +5,11 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import click
 import httpx2
@@ -17,24 +18,57 @@ from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.inputs import chunks
 from manylabel_clients.command.output.measures import number
 from manylabel_clients.command.server.background import Background
+from manylabel_clients.command.server.tickets import tickets
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import NotFound
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.progress import ProgressBar, counted
 from manylabel_extras import require
 
-Row: TypeAlias = tuple[dict[str, float], dict[str, bool]]
-"""Features and labels of a gene."""
+Row: TypeAlias = tuple[Mapping[str, Any], dict[str, bool] | list[str]]
+"""Example and its labels."""
+
+
+class Stream(NamedTuple):
+    """Stream of the demo.
+
+    Attributes
+    ----------
+    noun : what an example is, in the plural.
+    extras : extras that it needs; `make demo` installs them.
+    options : options of its model.
+    load : returns the rows.
+    """
+
+    noun: str
+    extras: str
+    options: dict[str, Any]
+    load: Callable[[], list[Row]]
+
 
 MODEL = "demo"
 BATCH_SIZE = 16
 REPORT_EVERY = 240
 COLUMNS = ("examples", "micro-F1", "baseline", "macro-F1", "baseline", "Hamming", "baseline")
 EXAMPLE_FEATURES = 4
-EXTRAS = "server,river"
-"""Extras that the demo needs; `make demo` installs these."""
 N_KEPT = 20
-"""Number of genes predicted once more, so that the web UI has examples to show and to label."""
+"""Number of examples predicted once more, so that the web UI has examples to show and to label."""
+
+
+def _load_tickets() -> list[Row]:
+    return list(tickets())
+
+
+def _load_yeast() -> list[Row]:
+    from river import datasets
+
+    return list(datasets.Yeast())  # type: ignore[no-untyped-call]
+
+
+STREAMS = {
+    "tickets": Stream("tickets", "server", {"text": {"fields": ["subject", "text"]}}, _load_tickets),
+    "yeast": Stream("genes", "server,river", {}, _load_yeast),
+}
 
 
 def demo(
@@ -45,16 +79,21 @@ def demo(
     data_dir: Annotated[Path, Option(file_okay=False, help="Directory of the server's data and log.")] = Path(
         "manylabel-data/demo"
     ),
+    stream: Annotated[
+        str, Option(type=click.Choice(list(STREAMS)), help="What to stream: made-up tickets, or genes of river.")
+    ] = "tickets",
 ) -> None:
-    """Start a server, stream a dataset through it, and leave the server running.
+    """Start a server, stream examples through it, and leave the server running.
 
-    The dataset, yeast (2,417 genes, 103 features, 14 labels), comes with river. A server that already runs there is
-    used; its model named demo is created again.
+    Tickets are 2,400 texts of a help desk with 15 labels, made up for this demo; one label begins in the middle. Yeast
+    (2,417 genes, 103 features, 14 labels) comes with river. A server that already runs there is used; its model named
+    demo is created again.
     """
-    require("manylabel demo", EXTRAS)
+    chosen = STREAMS[stream]
+    require("manylabel demo", chosen.extras)
     server = Background(host, port, data_dir)
     with ThreadPoolExecutor(1) as pool:
-        loading = pool.submit(_load_yeast)  # importing river takes as long as a start
+        loading = pool.submit(chosen.load)  # importing river takes as long as a start
         if server.is_running():
             click.echo(f"A server runs at {server.url} already.")
             server.wait_ready()
@@ -64,26 +103,20 @@ def demo(
         rows = loading.result()
     # A separate transport, because a proxy of the environment does not apply to a local server.
     with Client(server.url, transport=httpx2.HTTPTransport()) as client:
-        x, y = _stream(rows, _fresh_model(client))
+        x, y = _stream(rows, chosen.noun, _fresh_model(client, chosen.options))
     _print_next_steps(server, x, y)
 
 
-def _fresh_model(client: Client) -> Model:
+def _fresh_model(client: Client, options: Mapping[str, Any]) -> Model:
     with suppress(NotFound):
         client.model(MODEL).delete()
-    return client.create_model(MODEL, algorithm="falt")
+    return client.create_model(MODEL, algorithm="falt", **options)
 
 
-def _load_yeast() -> list[Row]:
-    from river import datasets
-
-    return list(datasets.Yeast())  # type: ignore[no-untyped-call]
-
-
-def _stream(rows: list[Row], model: Model) -> Row:
+def _stream(rows: list[Row], noun: str, model: Model) -> Row:
     """Let the model predict, then learn, every row; return the last one, for the examples to paste."""
-    click.echo(f"Streaming {len(rows):,} genes through it; each is predicted before it is learnt.")
-    click.echo("The baseline predicts the most frequent labels so far, without looking at the genes.\n")
+    click.echo(f"Streaming {len(rows):,} {noun} through it; each is predicted before it is learnt.")
+    click.echo(f"The baseline predicts the most frequent labels so far, without looking at the {noun}.\n")
     click.echo("".join(f"{title:>11}" for title in COLUMNS))
     done = 0
     with ProgressBar() as bar:
@@ -104,10 +137,16 @@ def _line(model: Model) -> str:
     return f"{so_far.examples:>11,}" + "".join(f"{cell:>11}" for cell in cells)
 
 
-def _print_next_steps(server: Background, x: dict[str, float], y: dict[str, bool]) -> None:
-    strongest = sorted(x, key=lambda name: -abs(x[name]))[:EXAMPLE_FEATURES]
-    example: dict[str, Any] = {"x": {name: round(x[name], 2) for name in strongest}}
-    labelled = {**example, "y": [name for name, relevant in y.items() if relevant]}
+def _shown(x: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is printed of an example: the largest numbers, or all of a record of texts."""
+    numbers = {name: round(value, 2) for name, value in x.items() if isinstance(value, float)}
+    return dict(sorted(numbers.items(), key=lambda item: -abs(item[1]))[:EXAMPLE_FEATURES]) or dict(x)
+
+
+def _print_next_steps(server: Background, x: Mapping[str, Any], y: dict[str, bool] | list[str]) -> None:
+    example: dict[str, Any] = {"x": _shown(x)}
+    relevant = y if isinstance(y, list) else [name for name, is_relevant in y.items() if is_relevant]
+    labelled = {**example, "y": relevant}
     command = _this_command()
     pid = server.pid()
     stop = f"kill {pid}" if pid else "where you started it"
