@@ -84,7 +84,8 @@ kernels: $(TESTING)
 # with the largest bodies in many shapes to every call (`pytest -m long tests/bodies -s` shows the table), and eight times as many
 # examples, other ones each time, for each test that makes up its input. An hour of simulated servers, from seeds of the day.
 test-long: $(INSTALLED)
-	$(BIN)/python -m tests.simulation --seed $(shell date +%Y%m%d)0000 --count 1000000 --seconds 3600 --keep-going
+	$(BIN)/python -m tests.simulation --seed $(shell date +%Y%m%d)0000 --count 1000000 --seconds 1800 --keep-going
+	$(BIN)/python -m tests.simulation --seed $(shell date +%Y%m%d)0000 --count 1000000 --seconds 1800 --keep-going --at-calls
 	$(BIN)/pytest -m long --durations 25 -o faulthandler_timeout=3600
 	$(BIN)/pytest -m "hypothesis and not long" --hypothesis-profile long --durations 25 -o faulthandler_timeout=3600
 

@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--lines", type=int, default=SHOWN, help="lines of the trace to print; 0: all")
     parser.add_argument("--keep-going", action="store_true", help="go on after a violation")
     parser.add_argument("--coverage", action="store_true", help="print where servers have crashed, and where never")
+    parser.add_argument("--at-calls", action="store_true", help="also crash servers at calls of the store of each kind")
     parser.add_argument("--twice", action="store_true", help="run each lifetime twice, and compare the traces")
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets must follow from the seed
@@ -43,7 +44,7 @@ def main() -> int:
             break
         traces = []
         for _ in range(2 if options.twice else 1):
-            lifetime = Lifetime(seed, coverage)
+            lifetime = Lifetime(seed, coverage, options.at_calls)
             if options.theme not in (None, lifetime.theme):
                 lifetime.world.loop.dispose()
                 continue

@@ -65,7 +65,7 @@ class Coverage:
     def lines(self) -> Iterator[str]:
         """Yield a report."""
         yield "Faults of each call of the store:"
-        for name in _calls():
+        for name in calls():
             counts = {fault: self.calls[name, fault] for fault in FAULTS}
             never = [fault for fault, count in counts.items() if not count]
             shown = ", ".join(f"{fault} {count}" for fault, count in counts.items() if count)
@@ -106,7 +106,7 @@ def awaits_of(file: str) -> frozenset[tuple[int, int]]:
 
 
 @cache
-def _calls() -> tuple[str, ...]:
+def calls() -> tuple[str, ...]:
     """Return the names of the steps of the store, from its code."""
     tree = ast.parse(Path(store.__file__).read_text())
     found = []

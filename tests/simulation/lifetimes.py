@@ -36,6 +36,7 @@ class Lifetime:
     ----------
     seed : of all that happens.
     coverage : counts of the faults and crashes; None: they are not counted.
+    at_calls : whether servers also crash at calls of the store, each kind of call as often.
 
     Attributes
     ----------
@@ -43,13 +44,14 @@ class Lifetime:
     world : servers, store and loop.
     """
 
-    def __init__(self, seed: int, coverage: Coverage | None = None) -> None:
+    def __init__(self, seed: int, coverage: Coverage | None = None, at_calls: bool = False) -> None:
         self.world = World(seed, coverage)
         self.rng = random.Random(self.world.rng.random())
         self.theme = self.rng.choice(THEMES)
         self._clients = Clients(self.world, self.rng)
         self._nemesis = Nemesis(self.world, self._clients.known, self.rng, tears=self.theme in ("plain", "jobs"))
         self._properties = Properties(self.world, self._clients.known)
+        self._at_calls = at_calls
 
     @property
     def done(self) -> Counter[str]:
@@ -108,10 +110,11 @@ class Lifetime:
         elif self.theme == "jobs":
             work += [clients.jobs()]
         running = [asyncio.ensure_future(each) for each in work]
-        ambush = asyncio.ensure_future(self._nemesis.ambush()) if rng.random() < 0.5 else None
+        ambushes = [asyncio.ensure_future(self._nemesis.ambush())] if rng.random() < 0.5 else []
+        ambushes += [asyncio.ensure_future(self._nemesis.ambush_calls())] if self._at_calls else []
         await self._nemesis.run(rng.choice([5, 10, 20]))
-        if ambush is not None:
-            ambush.cancel()
+        for each in ambushes:
+            each.cancel()
         self._nemesis.end()
         _, late = await asyncio.wait(running, timeout=QUIET_SECONDS)
         if late:

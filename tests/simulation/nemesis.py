@@ -2,8 +2,10 @@
 
 import asyncio
 import random
+from functools import partial
 
 from tests.simulation.clients import Known
+from tests.simulation.coverage import calls
 from tests.simulation.disk import StoredBlob
 from tests.simulation.world import Server, World
 
@@ -39,6 +41,19 @@ class Nemesis:
             if working and rng.random() < 0.1:
                 self._disturb("crash", rng.choice(working))
 
+    async def ambush_calls(self) -> None:
+        """Crash servers at the start of a call of the store, until cancelled: each kind of call is as likely."""
+        world, rng = self.world, self.rng
+        while True:
+            await asyncio.sleep(rng.expovariate(1))
+            if world.servers:
+                server, name = rng.choice(world.servers), rng.choice(calls())
+                server.network.ambush = name, partial(self._crash, server, 1)
+
+    def _crash(self, server: Server, steps: int) -> None:
+        """Crash a server after this many of its callbacks."""
+        self.world.loop.crash_after(server.process, steps, lambda: self._crashed(server))
+
     async def run(self, seconds: float) -> None:
         """Let servers crash, stop and stand still, cut their connections, set clocks, and tear snapshots."""
         world, rng = self.world, self.rng
@@ -60,8 +75,7 @@ class Nemesis:
     def _disturb(self, kind: str, server: Server) -> None:
         world, rng = self.world, self.rng
         if kind == "crash":
-            steps = 1 + int(rng.expovariate(1 / 50))
-            world.loop.crash_after(server.process, steps, lambda: self._crashed(server))
+            self._crash(server, 1 + int(rng.expovariate(1 / 50)))
         elif kind == "stop":
             self._stopping.append(asyncio.ensure_future(self._stopped(server)))
         elif kind == "pause":
@@ -144,4 +158,4 @@ class Nemesis:
             if server is None:
                 world.start(slot)
             else:
-                server.network.cut = False
+                server.network.cut, server.network.ambush = False, None

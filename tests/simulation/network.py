@@ -69,6 +69,7 @@ class FaultyNetwork(Network):
     ----------
     cut : whether the server reaches the disk.
     under_way : names of the calls without a reply, and whether they have taken effect.
+    ambush : name of the call after whose start a function is called once, and this function.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class FaultyNetwork(Network):
     ) -> None:
         self.cut = False
         self.under_way: dict[asyncio.Future[Any], tuple[str, bool]] = {}
+        self.ambush: tuple[str, Callable[[], None]] | None = None
         self._loop, self._faults, self._note, self._coverage = loop, faults, note, coverage
 
     async def call(self, step: Callable[[], T]) -> T:
@@ -94,6 +96,9 @@ class FaultyNetwork(Network):
         if fault != "lost":
             seconds = self._delay(fault) + (TIMEOUT_SECONDS if fault == "late" else 0)
             self._later(seconds, self._arrive, step, reply, fault)
+        if self.ambush is not None and self.ambush[0] == name:
+            (_, spring), self.ambush = self.ambush, None
+            spring()
         if self._coverage is None:
             return await reply
         self.under_way[reply] = name, False

@@ -37,6 +37,13 @@ def test_no_lifetime_breaks_a_promise(simulate: Callable[..., str]) -> None:
     assert re.search(r"online/updates/applier\.py: [1-9]\d* of \d+; never at lines \d", printed)
 
 
+def test_servers_crash_at_calls_of_the_store(simulate: Callable[..., str]) -> None:
+    printed = [simulate("--seed", 500, "--count", 4, *more) for more in ([], ["--at-calls"])]
+    ended = [int(re.findall(r"'processes that ended': (\d+)", each)[0]) for each in printed]
+    assert ended[1] > ended[0]
+    assert "'lifetimes': 2," in simulate("--seed", 500, "--count", 1, "--twice", "--at-calls")
+
+
 def test_a_seed_repeats(simulate: Callable[..., str]) -> None:
     assert "'lifetimes': 4," in simulate("--seed", 1_000, "--count", 2, "--twice")
 
