@@ -153,7 +153,8 @@ def test_names_that_a_list_cannot_hold_are_json_strings() -> None:
 def test_scores_stand_below_their_name(capsys: pytest.CaptureFixture[str]) -> None:
     print_prediction(Prediction(labels=["pets"], scores={"music": -0.5, "pets": 0.25}, threshold=0.0, position="1"))
     _, _, header, _, best, other = capsys.readouterr().out.splitlines()
-    assert [row.split() for row in (header, best, other)] == [["label", "score"], ["pets", "+0.2500"], ["music", "-0.5000"]]
+    rows = [line.split() for line in (header, best, other)]
+    assert rows == [["label", "score"], ["pets", "+0.2500"], ["music", "-0.5000"]]
 
 
 def test_predict_prints_only_selected_labels(manylabel: Command, client: Client, tags: str) -> None:
