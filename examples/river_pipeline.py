@@ -2,7 +2,7 @@
 
 The first three learn the same stream after the same scaler, by progressive validation: each example is predicted, then
 learnt. A model on a server needs two requests per example for that. The last needs no pipeline: the server scales,
-predicts, learns and evaluates 64 examples per request. One short stream does not rank learners; docs/benchmarks.md has
+predicts, learns and evaluates 64 examples per request. One short stream does not rank learners; docs/benchmarks has
 comparisons.
 
     manylabel serve

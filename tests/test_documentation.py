@@ -178,11 +178,11 @@ ROWS = {
     "max_batch_examples": "examples per request",
     "max_response_scores": "scores per response",
     "max_response_bytes": "bytes of the predictions in a response, estimated for `predict-update`",
-    "max_contributions": "explained features per label; contributions per response; features times predicted labels",
+    "max_contributions": "contributions per response",
     "max_record_depth": "nested objects of a record",
     "max_record_fields": "fields of a record; numbers of an example; labels of an example",
     "max_queue_examples": "examples in the update queue per model",
-    "max_stored_prediction_bytes": "stored predictions per model: number; bytes; lifetime",
+    "max_stored_prediction_bytes": "bytes of stored predictions per model",
     "max_ranked_predictions": "stored predictions ranked by uncertainty",
     "max_versions": "versions of a trained model",
     "max_datasets": "datasets",
@@ -202,10 +202,8 @@ ELSEWHERE = {
 DERIVED = {
     (limit, name)
     for limit, names in {
-        "decompressed body": ("max_body_bytes", "max_dataset_bytes"),
-        "event loop time per body": ("max_body_bytes",),
         "tokens of a record": ("max_record_characters",),
-        "concurrent uploads": ("max_dataset_bytes", "max_model_bytes"),
+        "bytes on disk of concurrent uploads": ("max_dataset_bytes", "max_model_bytes"),
     }.items()
     for name in names
 }
@@ -248,7 +246,7 @@ def codes(operation: dict[str, Any]) -> set[str]:
 
 
 def test_every_error_code_has_a_remedy(paths: dict[str, Any]) -> None:
-    table = (ROOT / "docs" / "concepts.md").read_text().partition("| status | code | what to do |")[2]
+    table = (ROOT / "docs" / "errors.md").read_text().partition("| status | code | what to do |")[2]
     explained = {code for row in table.splitlines() for code in re.findall(r"`(\w+)`", "".join(row.split("|")[2:3]))}
     assert {code for _, operation in operations(paths) for code in codes(operation)} - explained == set()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from docs._site.navigation import llms, sections
+from docs._site.navigation import add_statuses_to_the_index, llms, sections
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -70,6 +70,13 @@ def test_every_page_is_listed_once() -> None:
 
 def test_llms_txt_is_up_to_date() -> None:
     assert (ROOT / "docs/llms.txt").read_text() == llms(INDEX), "run: python -m docs._site.navigation"
+
+
+def test_statuses_of_errors_are_entries_of_the_index_of_the_site() -> None:
+    for page in ("errors", "limits"):
+        source = [(ROOT / f"docs/{page}.md").read_text()]
+        add_statuses_to_the_index(None, page, source)
+        assert {"413", "429"} <= set(source[0].partition("{index} ")[2].partition("\n")[0].split(", "))
 
 
 def test_paths_and_targets_named_for_contributors_exist() -> None:

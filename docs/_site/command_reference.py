@@ -72,7 +72,7 @@ MORE = {
     "evaluate": "[the measures](http.md#get-v1modelsmmetrics)",
     "train": "[training a model from a file](jobs.md#from-a-file), [which trainer for what](which-trainer.md)",
     "jobs": "[training jobs](jobs.md)",
-    "keys": "[keys and scopes](concepts.md#keys)",
+    "keys": "[keys and scopes](keys.md)",
     "init": "[security](operations.md#security)",
 }
 """Links to further pages, by the last word of a command."""

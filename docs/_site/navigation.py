@@ -65,6 +65,14 @@ def add_options_of_commands(app: Any, docname: str, source: list[str]) -> None:
         source[0] += "\n" + command_reference.options()
 
 
+def add_statuses_to_the_index(app: Any, docname: str, source: list[str]) -> None:
+    """Make the statuses in the tables of two pages entries of the index: the search ignores other numbers."""
+    if docname in ("errors", "limits"):
+        statuses = sorted(set(re.findall(r"^\| (\d{3})\b", source[0], re.MULTILINE)))
+        title, below = source[0].split("\n", 1)
+        source[0] = f"{title}\n\n```{{index}} {', '.join(statuses)}\n```\n{below}"
+
+
 def correct_links_out_of_docs(app: Any, docname: str, source: list[str]) -> None:
     """Have links to the changelog lead to its page, and name folders, which a site does not have, without a link.
 
@@ -95,6 +103,7 @@ def setup(app: Any) -> dict[str, bool]:
     for change in (take_in_the_changelog, add_options_of_commands, add_navigation, correct_links_out_of_docs):
         app.connect("source-read", change)
     app.connect("source-read", keep_markdown, priority=900)
+    app.connect("source-read", add_statuses_to_the_index, priority=950)
     return {"parallel_read_safe": True}
 
 

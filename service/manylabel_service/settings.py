@@ -141,7 +141,7 @@ class Settings(BaseSettings):
 
     allowed_origins: Names = ()
     """Origins of web pages of other sites that may use this server, such as https://tags.example.org, separated by
-    commas; * for any. The server rejects requests that a browser sends for other pages with 403."""
+    commas; * for any. Requests from pages of any other origin get 403."""
 
     store: Annotated[str, Field(repr=False)] = EMBEDDED
     """Store of logs and snapshots: sqlite is a file in the data directory of one process; any number of processes share

@@ -23,7 +23,7 @@ from tests.support.limits import settings_of
 from manylabel_service.app import create_app
 from manylabel_service.forking import client as client_of_forks
 from manylabel_service.hosting.kernels import SERVED, Kernels, load
-from manylabel_service.models import follower, membership, successions
+from manylabel_service.models import log_watcher, membership, successions
 from manylabel_service.storage import Address, SQLiteStore, Store, open_store
 from manylabel_service.storage.redis import RedisStore
 
@@ -95,8 +95,8 @@ def small_disk() -> Iterator[Path]:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Registries look ten times as often at what others have done."""
-    monkeypatch.setattr(follower, "WAIT_SECONDS", follower.WAIT_SECONDS / 10)
-    monkeypatch.setattr(follower, "POLL_SECONDS", follower.POLL_SECONDS / 10)
+    monkeypatch.setattr(log_watcher, "WAIT_SECONDS", log_watcher.WAIT_SECONDS / 10)
+    monkeypatch.setattr(log_watcher, "POLL_SECONDS", log_watcher.POLL_SECONDS / 10)
 
 
 @pytest.fixture

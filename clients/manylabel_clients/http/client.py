@@ -97,7 +97,7 @@ class Client(ClientCalls, SyncResource):
         return Model(self._connections, name)
 
     def job(self, id: str) -> Job:
-        """Return a handle of the job of this id, without a request to the server."""
+        """Return an object for the job with this id, without a request to the server."""
         return Job(self._connections, id)
 
     @property
@@ -150,7 +150,7 @@ class AsyncClient(ClientCalls, AsyncResource):
         return AsyncModel(self._connections, name)
 
     def job(self, id: str) -> AsyncJob:
-        """Return a handle of the job of this id, without a request to the server."""
+        """Return an object for the job with this id, without a request to the server."""
         return AsyncJob(self._connections, id)
 
     @property

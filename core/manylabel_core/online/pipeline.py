@@ -105,8 +105,8 @@ class Pipeline:
     def grow_vectors(self, lengths: Sequence[int]) -> None:
         """Grow to vector fields of these lengths; the first of them may already exist.
 
-        Rows list all values of the vectors of an example after its other features. Those of the first field have the
-        columns from `rows.VECTOR_COLUMNS` on, and those of each further field the columns after it.
+        Rows list all values of the vectors of an example after its other features. The columns of the first field start
+        at `rows.VECTOR_COLUMNS`; the columns of the next fields follow.
 
         Raises
         ------

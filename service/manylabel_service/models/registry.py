@@ -32,9 +32,9 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.hosted_model import HostedModel, ModelLifecycle, StoreHealth
 from manylabel_service.hosting.kernels import BASE, GATE, Kernels, NotCompiled
 from manylabel_service.models.eviction import Eviction
-from manylabel_service.models.follower import Follower
 from manylabel_service.models.listing import SMALL_SPEC_BYTES, Listing
 from manylabel_service.models.loader import ModelLoader
+from manylabel_service.models.log_watcher import LogWatcher
 from manylabel_service.models.membership import MAX_MODELS, Membership
 from manylabel_service.models.restarts import Restarts, after_error
 from manylabel_service.models.successions import Successions
@@ -101,7 +101,7 @@ class Registry:
         self._loader = ModelLoader(self._load, settings.limits.load_timeout_seconds)
         self.listing = Listing(store, settings, self._replicas)
         self._eviction = Eviction(settings, self.resident, self._evict)
-        self._follower = Follower(store, self._store_health, self.resident)
+        self._log_watcher = LogWatcher(store, self._store_health, self.resident)
         self._restarts = Restarts(self._loader.get)
         self.uses = Uses(store, self.resident)
         self._last_uses: dict[str, float] = {}
@@ -133,7 +133,7 @@ class Registry:
         await self.successions.look()
         self._store_health.responded()
         if not self._tasks:
-            following = self._follower.run(), self._follower.poll_versions(), self._follower.poll_followers()
+            following = self._log_watcher.run(), self._log_watcher.poll_versions(), self._log_watcher.poll_followers()
             upkeep = self._eviction.run(), self._restarts.run(), self.uses.run()
             work = (*following, *upkeep, self.membership.run(), self.successions.run())
             self._tasks = [asyncio.create_task(each) for each in work]

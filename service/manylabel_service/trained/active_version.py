@@ -44,7 +44,7 @@ class ActiveVersion:
     Attributes
     ----------
     serving : version that predicts; None without one.
-    position : position of the catalogue in which this version is served.
+    position : revision of the model's list of versions at which this version began to be served.
     load_error : error of loading the version to serve; None without one.
     """
 

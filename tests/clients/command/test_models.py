@@ -10,7 +10,7 @@ import pytest
 from manylabel_clients import Client, Invalid, TooLarge
 from manylabel_clients.command.models import label_next
 from manylabel_clients.command.models.label_next import LabelLoop
-from manylabel_clients.command.output.models import label_texts
+from manylabel_clients.command.output.models import label_texts, print_prediction
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.http.responses import Learning, Prediction, UnlabelledPage
 
@@ -148,6 +148,13 @@ def test_names_that_a_list_cannot_hold_are_json_strings() -> None:
     assert listed == (
         'plain (0.50), two words, "a, b" (0.25), "say \\"x\\"", "two\\nlines", " padded", "like (0.50)", C++'
     )
+
+
+def test_scores_stand_below_their_name(capsys: pytest.CaptureFixture[str]) -> None:
+    print_prediction(Prediction(labels=["pets"], scores={"music": -0.5, "pets": 0.25}, threshold=0.0, position="1"))
+    _, _, header, _, best, other = capsys.readouterr().out.splitlines()
+    rows = [line.split() for line in (header, best, other)]
+    assert rows == [["label", "score"], ["pets", "+0.2500"], ["music", "-0.5000"]]
 
 
 def test_predict_prints_only_selected_labels(manylabel: Command, client: Client, tags: str) -> None:

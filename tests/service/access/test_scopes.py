@@ -28,7 +28,7 @@ def test_every_call_needs_the_scopes_of_the_table(client: TestClient) -> None:
 
 
 def test_the_client_and_the_docs_have_all_scopes() -> None:
-    table = (ROOT / "docs" / "concepts.md").read_text().partition("| scope | allows |")[2].partition("\n\n")[0]
+    table = (ROOT / "docs" / "keys.md").read_text().partition("| scope | allows |")[2].partition("\n\n")[0]
     documented = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
     assert documented == list(get_args(Scope)) == list(ALL_SCOPES)
 

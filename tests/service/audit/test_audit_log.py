@@ -54,7 +54,7 @@ async def test_without_a_disk_some_calls_wait_and_the_others_are_counted(
         for n in range(4):
             log.add(call(n))
         await eventually_async(lambda: lines)
-        await log.flush()  # it waits for the attempt under way, so that all wait again
+        await log.flush()  # waits for the running write attempt; afterwards all four calls are queued again
         for n in range(4, 9):
             log.add(call(n))
         await log.flush()

@@ -15,7 +15,7 @@ from manylabel_service.app import create_app
 from manylabel_service.errors import StoreUnusable
 from manylabel_service.hosting import hosted_model
 from manylabel_service.hosting.kernels import BASE, Gate, Kernels
-from manylabel_service.models import follower
+from manylabel_service.models import log_watcher
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address
 from manylabel_service.storage.redis import RedisStore
@@ -53,7 +53,7 @@ def test_long_compilation_does_not_count_as_a_lost_store(redis_server: Any, monk
         now += 60.0 if tiers == (BASE,) else 0.0
 
     monkeypatch.setattr(hosted_model, "time", types.SimpleNamespace(monotonic=lambda: now))
-    monkeypatch.setattr(follower, "WAIT_SECONDS", 3_600.0)  # it has nothing to tell yet
+    monkeypatch.setattr(log_watcher, "WAIT_SECONDS", 3_600.0)  # it has nothing to tell yet
     ready = threading.Event()
     kernels = Kernels(Gate(), lambda tiers: Counts(1, 1), load_for_a_minute)
     app = app_on(redis_server.url, ready, threading.Event(), kernels)

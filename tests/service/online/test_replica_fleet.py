@@ -9,7 +9,7 @@ import pytest
 from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import ModelExists, ModelGone, ModelNotFound, StorageUnavailable
-from manylabel_service.models import follower
+from manylabel_service.models import log_watcher
 
 
 class TestOneLog:
@@ -84,7 +84,7 @@ class TestOneLog:
         while len(waits) < 6:
             await one.update([fleet.example(0)])
         assert len(reads) <= 2 * len(waits)
-        monkeypatch.setattr(follower, "WAIT_SECONDS", 0.4)
+        monkeypatch.setattr(log_watcher, "WAIT_SECONDS", 0.4)
         waits.clear()
         await eventually_async(lambda: len(waits) == 6)
         assert set(waits[1:]) == {0.4}, "each call may wait that long for a change"

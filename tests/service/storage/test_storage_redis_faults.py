@@ -638,7 +638,8 @@ async def test_chunks_expire_until_the_blob_is_whole(redis_server: Any, monkeypa
             async def prolonged() -> bool:
                 return min(await ends()) > 100
 
-            await eventually_async(prolonged)  # a writer that lives says so, however slow its source
+            # A live writer keeps extending the TTL of its pieces, even if its source is slow.
+            await eventually_async(prolonged)
             yield bytes(10)
 
         assert await store.blobs.put("b", source()) == 3010

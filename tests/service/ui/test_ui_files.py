@@ -101,7 +101,7 @@ def test_the_page_of_a_model_shows_every_kind_of_event() -> None:
     [
         ("pages/operations/key_fields.js", get_args(Scope)),
         ("pages/model/curves.js", WITH_HISTORY),
-        ("pages/order/fields.js", [name for name in REPORTED if MEASURES[name].depth is None]),
+        ("pages/new_job/fields.js", [name for name in REPORTED if MEASURES[name].depth is None]),
     ],
     ids=["scopes", "measures of a stream", "measures of a job"],
 )

@@ -8,7 +8,7 @@ import pytest
 from tests.service.unreadable.filling import Filled, fill
 from tests.service.unreadable.places import InDirectory, OnRedis, Place
 
-from manylabel_service.models import follower
+from manylabel_service.models import log_watcher
 from manylabel_service.online.history import archiver as archivers
 from manylabel_service.storage import blob_collection
 from manylabel_service.webhooks import deliverer
@@ -24,7 +24,7 @@ def _small_and_quick() -> Iterator[None]:
         patch.setattr(archivers, "STATE_EXAMPLES", 3)
         patch.setattr(archivers, "STATE_SHARE", 0)
         patch.setattr(blob_collection, "ORPHANED_SECONDS", -60.0)
-        patch.setattr(follower, "WAIT_SECONDS", 0.05)
+        patch.setattr(log_watcher, "WAIT_SECONDS", 0.05)
         patch.setattr(deliverer, "POLL_SECONDS", 0.1)
         yield
 

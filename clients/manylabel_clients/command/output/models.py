@@ -154,7 +154,7 @@ def print_prediction(prediction: Prediction) -> None:
     click.echo(", ".join(prediction.labels) or "(no label)")
     ranked = sorted(prediction.scores.items(), key=lambda score: -score[1])
     likely = prediction.probabilities
-    columns = ("label", "score - threshold") if likely is None else ("label", "score - threshold", "probability")
+    columns = ("label", "score") if likely is None else ("label", "score", "probability")
     rows = [
         (label, f"{score:+.4f}", *(() if likely is None else (f"{likely[label]:.4f}",)))
         for label, score in ranked[:MAX_LABELS]
@@ -176,7 +176,7 @@ def print_explanations(prediction: Prediction) -> None:
             rows.append(("the title", "", f"{explanation.title:+.4f}"))
         rows.append(("the rest", "", f"{explanation.rest:+.4f}"))
         score = sum(part.contribution for part in parts) + explanation.title + explanation.rest
-        rows.append(("score - threshold", "", f"{prediction.scores.get(label, score):+.4f}"))
+        rows.append(("score", "", f"{prediction.scores.get(label, score):+.4f}"))
         print_table((label, "value", "contribution"), rows)
 
 

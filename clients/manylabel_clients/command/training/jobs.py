@@ -41,7 +41,7 @@ def submit(
         str | None, Option(help="Split: train, test or all. Default: train if it has train and test, else all.")
     ] = None,
     stream: Annotated[
-        str | None, Option(metavar="MODEL", help="Online model whose examples to learn from, instead of a dataset.")
+        str | None, Option(metavar="MODEL", help="Train on the examples of this online model instead of a dataset.")
     ] = None,
     last: Annotated[int, Option(min=1, help="With --stream: number of most recent examples.")] = 10_000,
     minimum: Annotated[

@@ -257,8 +257,8 @@ def _check_bytes(names: Sequence[str] | dict[str, Any], at: Path) -> None:
 
 
 def path_in_item(location: Sequence[str | int]) -> Path:
-    """Return the path inside an item. In `x`, `y` and each view the next part of a location names the recognised input
-    kind."""
+    """Return the path inside an item. The part of a location after `x`, `y` or a view is pydantic's name of the input
+    kind, and is dropped."""
     if len(location) > 1 and location[0] == "views":
         _, view, *inside = location
         return ("views", view, *path_in_item(("x", *inside))[1:])

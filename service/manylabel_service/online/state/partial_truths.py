@@ -21,8 +21,8 @@ _ID_BYTES, _LABEL_BYTES = 800, 20
 class PartialLabels:
     """Partial labels by the id of the prediction, in order of their first part.
 
-    A rollback does not undo known labels, which are part of the state of requests, but undoes `measured`, which is part
-    of the metrics. `versions` has the version of a trained model that predicted, if any; the columns of `measured` are
+    A rollback keeps the labels received so far, as it keeps idempotency keys, but restores `measured`, as it restores
+    the metrics. `versions` has the version of a trained model that predicted, if any; the columns of `measured` are
     then those of that version.
     """
 

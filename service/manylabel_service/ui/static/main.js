@@ -13,7 +13,7 @@ const PAGES = [
   ['models/{name}/try', 'try', '#/'],
   ['models/{name}/label', 'label', '#/'],
   ['jobs', 'jobs', '#/jobs'],
-  ['jobs/new', 'order', '#/jobs'],
+  ['jobs/new', 'new_job', '#/jobs'],
   ['jobs/{id}', 'job', '#/jobs'],
   ['datasets/new', 'upload', '#/jobs'],
   ['datasets/{dataset}', 'dataset', '#/jobs'],

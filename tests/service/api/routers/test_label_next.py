@@ -72,7 +72,7 @@ def test_labelled_predictions_are_not_listed(client: TestClient, model: str) -> 
 
 def test_the_newest_predictions_come_first_by_default(client: TestClient, model: str) -> None:
     made = [keep(client, model, {"a": number})[0] for number in range(1, 6)]
-    # Those of one millisecond have ids in any order.
+    # Ids made within the same millisecond are in no particular order.
     assert ids(listed(client, model, limit=3)) == sorted(made, reverse=True)[:3]
     assert listed(client, model, limit=3)["candidates"] == 3
 

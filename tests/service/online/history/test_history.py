@@ -132,7 +132,7 @@ async def test_the_state_at_any_position_or_time_is_restored_exactly(any_fleet: 
     positions = [entry.position for entry in entries]
     assert await replica.find_entries(positions[::-1]) == positions
     at = {entry.position: entry for entry in entries}
-    # A change that was refused at its place in the log has an entry as well, after which nothing was looked at.
+    # A change rejected when it was applied is also in the log, but no state was recorded after it.
     known = [START, *(position for position in at if position in states)]
     for position in rng.sample(known, 12):
         found = await replica.state_at(position)

@@ -207,7 +207,7 @@ class TestSnapshots:
             predicted = await behind.predict([fleet.example(0).x], at_least=one.model.position)
             assert predicted.position == one.model.position
         else:
-            registries[1]._tasks[0] = asyncio.create_task(registries[1]._follower.run())
+            registries[1]._tasks[0] = asyncio.create_task(registries[1]._log_watcher.run())
             await eventually_async(lambda: behind.model.updates == one.model.updates)
         state, updates = behind.model.to_bytes(), behind.model.updates
         await eventually_async(lambda: one.model.updates == updates)

@@ -27,7 +27,7 @@ BACKOFF_SECONDS = (0.1, 2.0)
 log = structlog.get_logger()
 
 
-class Follower:
+class LogWatcher:
     """Watcher that wakes the models whose log has grown."""
 
     def __init__(self, store: Store, store_health: StoreHealth, replicas: Callable[[], Iterable[HostedModel]]) -> None:

@@ -4,7 +4,7 @@ import { call } from '../core/api.js';
 import { h, replace, route, shown } from '../core/dom.js';
 import { section } from '../core/section.js';
 import { schemaForm } from '../parts/form.js';
-import { dataFields, holdoutFields, searchFields, targetFields } from './order/fields.js';
+import { dataFields, holdoutFields, searchFields, targetFields } from './new_job/fields.js';
 
 export function title() {
   return 'Order a job';
