@@ -14,10 +14,11 @@ from manylabel_service.online.history.catalogue import KIND as HISTORY
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.lineage import Lineage, LineageStore
 from manylabel_service.storage import UNREADABLE, ModelMeta, Store
-from manylabel_service.storage.blob_collection import BlobCollection
+from manylabel_service.storage.blob_collection import BlobCollection, delete_orphans
 from manylabel_service.storage.snapshots import KIND as SNAPSHOTS
 from manylabel_service.trained.version_store import KIND as VERSIONS
 from manylabel_service.trained.version_store import VersionStore
+from manylabel_service.ulid import MAX_MS
 
 KEYS_AT_ONCE = 1_000
 """Number of keys of blobs examined in a step."""
@@ -55,6 +56,8 @@ class GarbageCollector:
                 if incarnation not in there and has_table:
                     if not await files.is_newer():
                         await files.delete_all()
+                elif incarnation not in there:  # stored by a server that died before it noticed the deletion
+                    await delete_orphans(self._store.blobs, some, (), before_ms=MAX_MS)
                 elif kind != VERSIONS:  # a trained model removes its own
                     await files.collect_garbage(some)
 

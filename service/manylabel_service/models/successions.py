@@ -8,7 +8,7 @@ that was only paused from completing the change, and unseals the log.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence, Set
 from contextlib import suppress
 from typing import Any
 
@@ -195,8 +195,17 @@ class Successions:
             await CatalogueStore(old, self.store).delete_all()
             await self.store.snapshots.forget(old.incarnation)  # the store may have failed to do so, or have died
         if isinstance(change, Receipt):
+            await self._delete_remains(name, {each.successor for each in successions})
             await self.store.erased()
         await self.finish(name, change)
+
+    async def _delete_remains(self, name: str, successors: Set[int]) -> None:
+        """Delete what a server stored for an earlier incarnation after its deletion, and left behind as it died."""
+        for incarnation in (await self.lineages.find(name)).incarnations:
+            if incarnation not in successors:
+                earlier = ModelMeta(name, incarnation, b"")
+                await CatalogueStore(earlier, self.store).clear()
+                await self.store.snapshots.files(earlier).clear()
 
     async def _move_followers(self, leader: Succession) -> None:
         """Make the other followers of a model follow its successor."""

@@ -39,7 +39,7 @@ from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.successor.rewriter import Rewriter, Selection
-from manylabel_service.storage import START, Address, Entry, SQLiteStore, blob_bytes
+from manylabel_service.storage import START, Address, Entry, SQLiteStore, blob_bytes, pieces_of
 from manylabel_service.storage.redis import RedisStore
 from manylabel_service.storage.snapshots import Snapshots
 from manylabel_service.storage.sqlite import maintenance
@@ -498,6 +498,21 @@ async def test_no_file_keeps_a_trace_of_forgotten_examples(lone_fleet: Any, tmp_
     assert (await forgotten(registry)).examples == 4
     assert files_with_traces(tmp_path) == []
     assert await in_segments(registry, lone_fleet) == []
+
+
+async def test_what_a_dead_server_left_of_an_earlier_incarnation_is_deleted(any_fleet: Any) -> None:
+    """A snapshot that was stored after the deletion of its model, by a server that died before it noticed this."""
+    registry = await any_fleet.start()
+    replica, store = await registry.create(any_fleet.spec()), any_fleet.store(registry)
+    await replica.update([any_fleet.example(i)._replace(ref=ref) for i, ref in enumerate(["first", REF, "other"])])
+    first = replica.record.incarnation
+    await forgotten(registry, Selection(refs=frozenset(["first"])))
+    left = [f"snapshots/{first}/{replica.position}/{ulid.new()}", f"history/{first}/{ulid.new()}"]
+    for key in left:
+        await store.blobs.put(key, pieces_of(REF.encode()))
+    begun = await Forgetter(registry.successions).begin(await registry.get("m"), REFS, "key-2")
+    assert (await ended(registry, begun.id)).status == "done"
+    assert not set(left) & set(await store.blobs.keys())
 
 
 @pytest.mark.usefixtures("short_segments")
