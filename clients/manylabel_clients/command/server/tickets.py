@@ -64,7 +64,7 @@ SENTENCES = {
         "I ordered the {thing} by mistake, please cancel it.",
     ),
     "complaint": (
-        "I have written three times and nobody answers.",
+        "I have written three times without a reply.",
         "This is the worst service that I have ever had.",
         "I waited an hour on the phone, and then the call was cut.",
         "I am very disappointed, and I will tell my friends.",
