@@ -255,7 +255,7 @@ function wait(seconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
 }
 
-/** Return the result of a promise, or its error: it may fail before somebody waits for it. */
+/** Return the result of a promise, or its error: it may fail before the caller waits for it. */
 async function settled(labels: Promise<string[]>): Promise<{ labels: string[] } | { error: unknown }> {
   try {
     return { labels: await labels };

@@ -36,7 +36,7 @@ lazy [ 'own' ]
 no promise the model promises no parity: set it by PUT /v1/models/{name}/promise
 server true 5
 """
-"""What teach.ts prints: no answer of the model is sent back, and the teacher is asked again after nonsense."""
+"""Output of teach.ts: no answer of the model is sent back, and the teacher is asked again after nonsense."""
 PROGRAMS = ("use.ts", "teach.ts")
 
 pytestmark = pytest.mark.typescript

@@ -33,7 +33,7 @@ _LASTING = {
     kafka.KafkaError.GROUP_AUTHORIZATION_FAILED,
     kafka.KafkaError.TOPIC_EXCEPTION,
 }
-"""Errors of a message that waiting does not mend."""
+"""Errors that stay however long the consumer waits."""
 
 
 class KafkaFailed(Exception):

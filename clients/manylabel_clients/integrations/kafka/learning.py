@@ -25,7 +25,7 @@ _OF_EXAMPLE = {400, 413, 422}
 
 
 class Learnt(NamedTuple):
-    """Numbers of messages of a batch by what became of them."""
+    """Numbers of messages of a batch by their results."""
 
     learnt: int = 0
     replayed: int = 0
