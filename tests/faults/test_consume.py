@@ -214,6 +214,20 @@ def test_a_consumer_that_lost_its_partitions_learns_nothing_twice(
         assert_same(tenant, clean)
 
 
+def test_sigterm_ends_a_consumer_after_its_batch(broker: MockKafka, client: Client, consumers: Consumers) -> None:
+    model = client.create_model("tags")
+    for number in range(N_PARTITIONS):
+        broker.produce(TOPIC, number, [example({"a": i}, ["p"]) for i in range(3000)])
+    consumer = consumers.start("tags")
+    eventually(lambda: updates(model) > 100)
+    consumer.signal(signal.SIGTERM)
+    assert consumer.wait() == 0, consumer.output
+    learnt = updates(model)
+    assert 100 < learnt < 3000 * N_PARTITIONS
+    assert sum(broker.committed(TOPIC, GROUP).values()) == learnt
+    assert f"{learnt:,} learnt, 0 learnt before" in consumer.output
+
+
 def test_bad_messages_are_dead_letters_and_are_counted(broker: MockKafka, client: Client, consumers: Consumers) -> None:
     model = client.create_model("tags")
     bad = [b"{", None, b'{"x": {"a": NaN}, "y": []}']

@@ -208,6 +208,18 @@ def test_an_unknown_or_deleted_model_refuses_its_messages_only(client: Client, m
     assert counts == Counter(learnt=4, refused=2)
 
 
+def test_messages_beyond_limits_are_dead_letters(client: Client, name: str) -> None:
+    model = client.create_model(name, limits={"labels": {"most": 2, "policy": "reject"}})
+    values = [value({"a": 1}, ["p"]), value({"a": "x" * 5_000_000}, ["p"]), value({"a": 2}, ["q"])]
+    values += [value({"a": 3}, ["r"]), value({"a": 4}, ["q"]), value({"n" * 300: 4}, ["q"])]
+    topic, letters = MemoryTopic(values), Letters()
+    consume(topic, client, Addressing(name), letters.extend)
+    refused = [(one.message.offset, one.code) for one in letters]
+    assert refused == [(1, "body_too_large"), (3, "invalid_request"), (5, "invalid_request")]
+    assert updates(model) == 3
+    assert topic.committed == {0: 6}
+
+
 def test_the_only_model_stops_the_consumer_if_it_is_deleted(client: Client, name: str) -> None:
     topic, letters = MemoryTopic([value({"a": 1}, ["p"])]), Letters()
     with pytest.raises(NotLearnt, match="model_not_found"):

@@ -124,6 +124,7 @@ def consume(
     if dead_letters == topic:
         raise click.BadParameter("must be another topic", param_hint="--dead-letters")
     settings = {"bootstrap.servers": bootstrap_servers, **({} if kafka_config is None else _settings(kafka_config))}
+    scraped = None if metrics_port is None else _metrics_address(metrics_port)
     stop = threading.Event()
 
     def wait(error: ManyLabelError, seconds: float, report: Callable[..., None] = Report()) -> None:  # noqa: B008
@@ -143,10 +144,10 @@ def consume(
             letters = None if dead_letters is None else DeadLetters(dead_letters, topic, settings).send
             consumer = Consumer(source, reader, client.model, key, letters, batch_size)
             progress = _Progress(source, consumer)
-            if metrics_port is None:
+            if scraped is None:
                 progress.tell()
             else:
-                stack.enter_context(_metrics(progress, metrics_port))
+                stack.enter_context(_metrics(progress, *scraped))
             consumer.run(stop, once, progress.note)
             click.echo(progress.line())
     except Stopped:
@@ -183,7 +184,11 @@ def _reader(
 def _settings(path: Path) -> dict[str, str]:
     """Return the settings in a file; raise a Failure that does not reveal their values."""
     settings = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise Failure(f"{path} is not UTF-8") from None
+    for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, given, value = (part.strip() for part in line.partition("="))
@@ -267,13 +272,15 @@ class _Progress:
         )
 
 
+def _metrics_address(text: str) -> tuple[str, int]:
+    return address(text if ":" in text else f"127.0.0.1:{text}", "--metrics-port", "0.0.0.0:9108, or PORT", least=0)
+
+
 @contextmanager
-def _metrics(progress: _Progress, where: str) -> Iterator[None]:
+def _metrics(progress: _Progress, host: str, port: int) -> Iterator[None]:
     """Serve metrics."""
     from prometheus_client import CollectorRegistry, start_http_server
 
-    given = where if ":" in where else f"127.0.0.1:{where}"
-    host, port = address(given, "--metrics-port", "9108 or 0.0.0.0:9108", least=0)
     registry = CollectorRegistry()
     registry.register(progress)
     server, thread = start_http_server(port, host, registry)
