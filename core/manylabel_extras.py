@@ -28,6 +28,10 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "server": ("the server", (*_CORE, *_SERVER)),
     "onnx": ("onnx and the core", (*_CORE, "onnx")),
     "mcp": ("the SDK of the Model Context Protocol", ("mcp",)),
+    "topics": (
+        "the clients of Kafka and Prometheus, and the core",
+        (*_CORE, "confluent_kafka", "prometheus_client"),
+    ),
     "plots": ("matplotlib", ("numpy", "matplotlib")),
     "all": ("the server and river", (*_CORE, *_SERVER, "river", "matplotlib")),
 }

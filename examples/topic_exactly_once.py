@@ -4,15 +4,13 @@ A consumer commits its offset after the model has learnt, so uncommitted message
 killed. The server recognises them: they are lines of a stream whose key is topic and partition, numbered by their
 offsets, and it learns no line twice. Nothing else has to be stored, locked or rolled back.
 
-The address selects Redis Streams or Kafka; a Kafka topic must have two partitions. The program
-starts a consumer for each partition, which learns while messages arrive, and kills the consumers repeatedly. With the
-number of a partition after the address, it is only the consumer of that partition, and runs until it is stopped.
+The partitions are Redis streams; any broker whose messages have increasing numbers will do. For Kafka, the command
+`manylabel consume` does the same. The program starts a consumer for each of two partitions, which learns while messages
+arrive, and kills the consumers repeatedly. With the number of a partition after the address, it is only the consumer of
+that partition, and runs until it is stopped.
 
     manylabel serve
-    pip install 'manylabel[topics]'
     python examples/topic_exactly_once.py redis://127.0.0.1:6379
-    python examples/topic_exactly_once.py kafka://127.0.0.1:9092
-    python examples/topic_exactly_once.py kafka://127.0.0.1:9092 0
 
 It prints:
 
@@ -31,7 +29,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any
+
+import redis
 
 from manylabel_clients import Client, Model
 
@@ -40,84 +40,37 @@ BATCH = 50  # maximum messages between two commits
 SECONDS = 1.0  # maximum wait for a message
 
 
-class Partition(Protocol):
-    """Partition of a topic: messages with increasing offsets, and the offset that its consumer has committed."""
+class Partition:
+    """A Redis stream whose only writer numbers the entries itself: the id of offset 7 is 7-1.
 
-    next: int  # the offset to read next
-
-    def read(self) -> list[tuple[int, bytes]]:
-        """Return the next messages with their offsets, or none if none arrives within a second."""
-
-    def commit(self, offset: int) -> None:
-        """Commit the messages up to this offset as learnt: reading continues after it, even in another process."""
-
-    def write(self, messages: Iterable[bytes]) -> None:
-        """Add messages."""
-
-
-class RedisPartition:
-    """A Redis stream whose only writer numbers the entries itself: the id of offset 7 is 7-1."""
+    Attributes
+    ----------
+    next : the offset to read next.
+    """
 
     def __init__(self, address: str, number: int) -> None:
-        import redis
-
         self._redis = redis.Redis.from_url(address)
         self._stream = f"{TOPIC}-{number}"
         self.next = int(self._redis.get(f"{self._stream}:{GROUP}") or 0)
 
     def read(self) -> list[tuple[int, bytes]]:
+        """Return the next messages with their offsets, or none if none arrives within a second."""
         found: Any = self._redis.xread({self._stream: f"{self.next}-0"}, count=BATCH, block=int(1000 * SECONDS))
         return [(int(id.split(b"-")[0]), entry[b"value"]) for _, entries in found for id, entry in entries]
 
     def commit(self, offset: int) -> None:
+        """Commit the messages up to this offset as learnt: reading continues after it, even in another process."""
         self.next = offset + 1
         self._redis.set(f"{self._stream}:{GROUP}", self.next)
 
     def write(self, messages: Iterable[bytes]) -> None:
+        """Add messages."""
         latest: Any = self._redis.xrevrange(self._stream, count=1)
         first = int(latest[0][0].split(b"-")[0]) + 1 if latest else 0
         with self._redis.pipeline() as pipeline:
             for offset, value in enumerate(messages, first):
                 pipeline.xadd(self._stream, {"value": value}, id=f"{offset}-1")
             pipeline.execute()
-
-
-class KafkaPartition:
-    """Partition of a topic of Kafka, or of a broker with the same protocol."""
-
-    def __init__(self, address: str, number: int) -> None:
-        import confluent_kafka as kafka
-
-        self._kafka, self._number = kafka, number
-        self._broker = {"bootstrap.servers": address.removeprefix("kafka://")}
-        by_hand = {"group.id": GROUP, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-        self._consumer = kafka.Consumer({**self._broker, **by_hand})
-        (committed,) = self._consumer.committed([kafka.TopicPartition(TOPIC, number)])
-        self.next = max(committed.offset, 0)  # below 0: none is committed
-        self._consumer.assign([kafka.TopicPartition(TOPIC, number, self.next)])
-
-    def read(self) -> list[tuple[int, bytes]]:
-        messages = self._consumer.consume(BATCH, timeout=SECONDS)
-        for message in messages:
-            if message.error():
-                raise self._kafka.KafkaException(message.error())
-        return [(message.offset(), message.value()) for message in messages]
-
-    def commit(self, offset: int) -> None:
-        self.next = offset + 1
-        reached = self._kafka.TopicPartition(TOPIC, self._number, self.next)
-        self._consumer.commit(offsets=[reached], asynchronous=False)
-
-    def write(self, messages: Iterable[bytes]) -> None:
-        producer = self._kafka.Producer(self._broker)
-        for value in messages:
-            producer.produce(TOPIC, value, partition=self._number)
-        producer.flush()
-
-
-def open_partition(address: str, number: int) -> Partition:
-    """Open a partition at an address."""
-    return (KafkaPartition if address.startswith("kafka://") else RedisPartition)(address, number)
 
 
 def examples(messages: list[tuple[int, bytes]]) -> Iterator[tuple[int, Any, list[str]]]:
@@ -152,7 +105,7 @@ def learn(partition: Partition, key: str, model: Model, last: int | None = None)
 def consume(address: str, number: int, last: int | None = None) -> None:
     """Run a consumer of one partition."""
     with Client() as client:  # MANYLABEL_URL, or http://127.0.0.1:8000
-        learn(open_partition(address, number), f"{TOPIC}-{number}", client.model(MODEL), last)
+        learn(Partition(address, number), f"{TOPIC}-{number}", client.model(MODEL), last)
 
 
 def new_message(rng: random.Random) -> dict[str, Any]:
@@ -165,7 +118,7 @@ def new_message(rng: random.Random) -> dict[str, Any]:
 def main(address: str) -> None:
     rng = random.Random(0)
     messages = [[new_message(rng) for _ in range(600)] for _ in range(2)]
-    partitions = [open_partition(address, number) for number in range(2)]
+    partitions = [Partition(address, number) for number in range(2)]
     last = [partition.next + 599 for partition in partitions]  # offsets where the consumers end
 
     def start(number: int) -> subprocess.Popen[bytes]:

@@ -24,7 +24,7 @@ this machine need an extra, and name it if it is missing:
 | `manylabel[server]` | `serve`, `worker`, `backup`, `restore`, `upgrade-store`, `keys init` |
 | `manylabel[core]` | `train`, files of CSV; with `manylabel[onnx]`, `export-model` |
 | `manylabel[river]` | `feed`, `evaluate FILE`; with `manylabel[server]`, `demo` |
-| `manylabel[plots]`, `manylabel[mcp]` | `models plot`, `mcp` |
+| `manylabel[plots]`, `manylabel[mcp]`, `manylabel[topics]` | `models plot`, `mcp`, `consume` |
 
 Tables are as wide as the terminal, or as `COLUMNS` if it is set; in a file or pipe they are as wide as their content.
 `--json` prints one object per line, for scripts. `--help` lists all options of a command; on the site they are also at
@@ -69,6 +69,7 @@ MORE = {
     "mcp": "[tools for agents](mcp.md)",
     "label": "[what to label next](http.md#get-v1modelsmpredictions)",
     "export-model": "[the files](export.md)",
+    "consume": "[topics](kafka.md)",
     "evaluate": "[the measures](http.md#get-v1modelsmmetrics)",
     "train": "[training a model from a file](jobs.md#from-a-file), [which trainer for what](which-trainer.md)",
     "jobs": "[training jobs](jobs.md)",

@@ -6,16 +6,13 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import pytest
-from tests.support.kafka_broker import KafkaBroker
 from tests.support.redis_server import RedisServer
 from tests.support.server_process import ServerProcess
 from tests.support.waiting import DEADLINE_SECONDS, eventually
-from tests.support.worked_examples import EXAMPLES, assert_shown, run_example
+from tests.support.worked_examples import EXAMPLES
 
 from manylabel_clients import Client, Model
 
@@ -29,20 +26,6 @@ _found.loader.exec_module(topic)
 PART = 120
 DAMAGED = 25
 """The offset of a message that is no example."""
-
-
-@pytest.fixture
-def kafka(tmp_path: Path) -> Iterator[KafkaBroker]:
-    with KafkaBroker(tmp_path) as broker:
-        broker.start().create_topic(topic.TOPIC, 2)
-        yield broker
-
-
-@pytest.fixture(params=["redis", pytest.param("kafka", marks=pytest.mark.kafka)])
-def source(request: pytest.FixtureRequest) -> str:
-    """Address of what has the topic."""
-    broker: RedisServer | KafkaBroker = request.getfixturevalue({"redis": "redis_server"}.get(request.param, "kafka"))
-    return broker.url
 
 
 class Consumer:
@@ -66,8 +49,9 @@ class Consumer:
 
 
 def test_a_topic_is_learnt_exactly_once_despite_kills(
-    source: str, server_process: Callable[..., ServerProcess]
+    redis_server: RedisServer, server_process: Callable[..., ServerProcess]
 ) -> None:
+    source = redis_server.url
     rng = random.Random(0)
     messages = [topic.new_message(rng) for _ in range(3 * PART)]
     values = [json.dumps(message).encode() for message in messages]
@@ -75,7 +59,7 @@ def test_a_topic_is_learnt_exactly_once_despite_kills(
     server = server_process().start()
     with Client(server.url) as client:
         model = client.create_model(topic.MODEL, text={"fields": ["text"]})
-        partition = topic.open_partition(source, 0)
+        partition = topic.Partition(source, 0)
 
         consumer = Consumer(source, server)
         partition.write(values[:PART])
@@ -116,9 +100,3 @@ def updates(model: Model) -> int:
 
 def scores(model: Model, asked: list[Any]) -> list[Any]:
     return [guess.scores for guess in model.predict_many(asked)]
-
-
-@pytest.mark.kafka
-def test_the_example_learns_a_kafka_topic(kafka: KafkaBroker, server_process: Callable[..., ServerProcess]) -> None:
-    server = server_process().start()
-    assert_shown(FILE.name, run_example(FILE.name, server.url, kafka.url))

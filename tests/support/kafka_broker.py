@@ -5,11 +5,12 @@
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from tests.support.server_process import free_port
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 TANSU = os.environ.get("MANYLABEL_TEST_TANSU", ".venv-kafka/tansu")
 
@@ -40,6 +41,15 @@ class KafkaBroker:
         admin: Any = kafka.AdminClient({"bootstrap.servers": self.servers})
         for created in admin.create_topics([kafka.NewTopic(name, partitions, 1)]).values():
             created.result()
+
+    def produce(self, topic: str, partition: int, values: Sequence[bytes]) -> None:
+        """Add messages to a partition."""
+        import confluent_kafka as kafka
+
+        producer = kafka.Producer({"bootstrap.servers": self.servers})
+        for value in values:
+            producer.produce(topic, value, partition=partition)
+        assert producer.flush(DEADLINE_SECONDS) == 0
 
     def __enter__(self) -> Self:
         return self

@@ -6,6 +6,7 @@ from typing import NoReturn
 import click
 
 from manylabel_clients.command.completion import install_completion, show_completion
+from manylabel_clients.command.data.consume import consume
 from manylabel_clients.command.data.datasets import datasets
 from manylabel_clients.command.data.feed import feed
 from manylabel_clients.command.declaring import Commands
@@ -44,7 +45,7 @@ app = Commands(
 click.version_option(package_name=NAME, prog_name=NAME, message="%(prog)s %(version)s")(app)
 app.add(serve, worker, replicas, backup, restore, upgrade_store, demo)
 app.add(models, snapshots, rollback, log, forget, verify, predict, update, label, export_model)
-app.add(feed, teach, evaluate, compare, replay, train, datasets, jobs, keys, webhooks, mcp, paperless)
+app.add(feed, consume, teach, evaluate, compare, replay, train, datasets, jobs, keys, webhooks, mcp, paperless)
 
 
 def main() -> NoReturn:

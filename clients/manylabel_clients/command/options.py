@@ -129,19 +129,22 @@ def connect(
     key_file: Path | None,
     retry: Retry = _IMPATIENT,
     headers: Mapping[str, str] | None = None,
+    report: Callable[[ManyLabelError, float], object] | None = None,
 ) -> C:
-    """Return a client that retries until the timeout, if there is one."""
+    """Return a client that retries until the timeout, if there is one; `report` is called before each wait."""
     if timeout is not None:
         retry = replace(retry, attempts=_ANY_NUMBER, patience_seconds=timeout, wait_compiling=False)
     seconds = min(DEFAULT_TIMEOUT_SECONDS, retry.patience_seconds)
     key = None if key_file is None else read_key(key_file)
     try:
-        return kind(url, timeout=seconds, retry=replace(retry, on_retry=_Report()), api_key=key, headers=headers)
+        return kind(
+            url, timeout=seconds, retry=replace(retry, on_retry=report or Report()), api_key=key, headers=headers
+        )
     except ValueError as error:  # the error is about the key, because the address was checked before
         raise Failure(str(error)) from None
 
 
-class _Report:
+class Report:
     """Lines on standard error that say why a command waits; one line for a compilation, however often it retries."""
 
     def __init__(self) -> None:

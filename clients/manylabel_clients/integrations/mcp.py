@@ -48,6 +48,14 @@ INSTRUCTIONS = (
     "`review_next` lists stored predictions, most informative first; label them by `teach` with their id."
 )
 
+TEACHER_INSTRUCTIONS = (
+    "Models that label records, and learn from you what they are not sure of. Call `classify` for each record. It "
+    "returns the labels, or `ask` with an `id`: then read the record, choose among the labels of `list_labels`, and "
+    "submit them by `teach`. Never submit labels for a record for which it did not ask."
+)
+TEACHER_SOURCE = "machine"
+"""Source of an agent's labels, as in the promise."""
+
 
 def _telling(tool: Callable[P, Awaitable[Document]]) -> Callable[P, Awaitable[Document]]:
     """Convert errors of the server and of arguments to tool errors."""
@@ -164,8 +172,51 @@ class Tools:
         return {"predictions": [asdict(each) for each in page.predictions]}
 
 
-def server(connect: Connect, model: str | None = None) -> MCPServer:
-    """Return the server of the tools; parameters of `Tools`."""
+class TeacherTools(Tools):
+    """Tools of an agent that is the teacher of a model which promises parity.
+
+    `classify` and `teach` are the loop. The other tools are not offered, except `list_labels`: they show the model's
+    answer, and a teacher who has seen it agrees, so that audits find nothing.
+    """
+
+    @_telling
+    async def classify(  # type: ignore[override]  # what an agent may ask for is less
+        self, record: Record, context: Context, model: ModelName = ""
+    ) -> Document:
+        """Return the labels of a record if the model is sure of them. If `ask` is true instead, decide on the labels
+        yourself, and submit them by `teach` with the `id`.
+        """
+        async with self._asked(context, model) as asked:
+            found = await asked.predict(record, keep=True)
+        if found.ask is None:
+            raise ToolError("the model promises no parity: manylabel models set-promise MODEL --parity 0.95")
+        if found.ask:
+            return {"ask": True, "id": found.id, "expires": found.expires}
+        return {"ask": False, "labels": found.labels}
+
+    @_telling
+    async def teach(  # type: ignore[override]  # it submits labels by id only
+        self,
+        id: Annotated[str, Field(description="Id that `classify` returned with `ask`.")],
+        labels: Annotated[list[str], Field(description="All labels that fit; none is allowed.")],
+        context: Context,
+        model: ModelName = "",
+    ) -> Document:
+        """Submit the labels of a record for which `classify` asked. They are learnt when this returns."""
+        async with self._asked(context, model) as asked:
+            told = await asked.label(id, labels, source=TEACHER_SOURCE)
+        return {"updates": told.updates, "position": told.position}
+
+
+def server(connect: Connect, model: str | None = None, *, teacher: bool = False) -> MCPServer:
+    """Return the server of the tools; with `teacher`, those of an agent that is the teacher of a model."""
+    if teacher:
+        made = MCPServer("manylabel", instructions=TEACHER_INSTRUCTIONS, log_level="WARNING")
+        taught = TeacherTools(connect, model)
+        made.add_tool(taught.list_labels, annotations=ToolAnnotations(read_only_hint=True))
+        for change in (taught.classify, taught.teach):
+            made.add_tool(change, annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False))
+        return made
     made = MCPServer("manylabel", instructions=INSTRUCTIONS, log_level="WARNING")
     tools = Tools(connect, model)
     for tool in (tools.classify, tools.explain, tools.list_labels, tools.review_next):

@@ -2,4 +2,5 @@
 
 export * from "./client.js";
 export * from "./events.js";
+export * from "./teacher.js";
 export type { components, operations, paths } from "./schema.js";

@@ -135,6 +135,34 @@ async def test_an_agent_teaches_asks_and_reviews_over_stdio(server: ServerProces
         assert (await call(agent, "review_next"))["predictions"] == []
 
 
+async def test_an_agent_is_the_teacher_of_a_model_that_promises_parity(
+    server: ServerProcess, keys: dict[str, str]
+) -> None:
+    name = "taught"
+    async with (
+        AsyncClient(server.url, api_key=keys["admin"]) as client,
+        Client(mcp.server(mcp.with_one_key(client), name, teacher=True)) as agent,
+    ):
+        model = await client.create_model(name, text={"fields": ["text"]}, sources={"machine": 1})
+        assert {tool.name for tool in (await agent.list_tools()).tools} == {"classify", "teach", "list_labels"}
+        assert "promises no parity" in await error_of(agent, "classify", record=FOX)
+        await model.set_promise(None, parity=0.5, audit_rate=0.01)
+        alone = None
+        for _ in range(300):  # it learns until it is trusted
+            found = await call(agent, "classify", record=FOX)
+            if not found["ask"]:
+                alone = found
+                break
+            assert found.keys() == {"ask", "id", "expires"}  # the agent does not see the model's answer
+            await call(agent, "teach", id=found["id"], labels=["fox"])
+        assert alone == {"ask": False, "labels": ["fox"]}
+        stored = await model.predict(FOX, keep=True)
+        while stored.ask:  # a random audit
+            stored = await model.predict(FOX, keep=True)
+        refusal = await error_of(agent, "teach", id=stored.id, labels=["fox"])
+        assert "(409 prediction_not_deferred)" in refusal
+
+
 async def test_a_text_that_is_json_is_a_text(server: ServerProcess, keys: dict[str, str]) -> None:
     async with in_process(server, keys["teacher"], "animals") as agent:
         for text in ("null", "[1, 2]", '["fox", "den"]', "true", "17", '"fox"'):

@@ -4,8 +4,9 @@ import itertools
 import json
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from manylabel_clients.integrations.paperless import archive as archive_module
 from manylabel_clients.integrations.paperless import sidecar as sidecar_module
 from manylabel_clients.integrations.paperless.archive import Archive, PaperlessError
 from manylabel_clients.integrations.paperless.listener import listening
-from manylabel_clients.integrations.paperless.sidecar import REVIEW_TAG, TEXT, Sidecar
+from manylabel_clients.integrations.paperless.sidecar import REVIEW_TAG, TEXT, NoParity, Sidecar, Teaching
+from manylabel_clients.integrations.teacher import TeacherRefuses, with_teacher
 
 pypaperless = lazy("pypaperless")
 
@@ -134,6 +136,71 @@ def test_corrections_are_learnt_and_not_undone(filled: Paperless, run: Any) -> N
     filled.edit(bill, tags=[])
     started.sidecar.sync()
     assert started.model.status().updates == 42, "a correction is learnt as well"
+
+
+def test_a_teacher_labels_what_the_model_is_not_sure_of(filled: Paperless, run: Any) -> None:
+    asked: list[str] = []
+
+    def teacher_for(titles: Mapping[str, str]) -> Callable[[Any], list[str]]:
+        names = {title: label for label, title in titles.items()}
+
+        def teacher(x: Any) -> list[str]:
+            asked.append(x["title"])
+            bill = ["Invoice", "Finance", "Power Co", "Bill"]
+            return [names[title] for title in (bill if "invoice" in x["content"] else ["Aunt Ada", "Letter"])]
+
+        return teacher
+
+    for id in list(filled.documents):
+        filled.edit(id, tags=[1])  # a person has seen none
+    started = run(filled, teaching=Teaching(teacher_for, 0.5))
+    started.sidecar.sync()
+    assert len(asked) > 2, "a new model asks from the first document on"
+    for number in range(200):
+        filled.add(f"Bill {number}", INVOICE.format(number), tags=[1])
+        filled.add(f"Hello {number}", LETTER.format(number), tags=[1])
+    started.sidecar.sync()
+    n_documents = len(filled.documents)
+    assert len(asked) < n_documents - 20, "the model answers alone what it is sure of"
+    status = started.model.status()
+    assert (status.updates, status.promise["parity"]) == (len(asked), 0.5)
+    wrong = [
+        id
+        for id, document in filled.documents.items()
+        if ("Invoice" in names(filled, id)) != ("invoice" in document["content"])
+    ]
+    assert len(wrong) < 0.5 * n_documents
+    assert not any(REVIEW_TAG in names(filled, id) for id in filled.documents if id not in wrong)
+
+
+@for_each("failure", [TeacherRefuses("filtered"), ["correspondent:1", "correspondent:2"], ["tag:99"]])
+def test_a_document_without_an_answer_of_the_teacher_is_for_review(
+    there: Paperless, client: Client, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Any
+) -> None:
+    there.name("tags", "Inbox", 0, is_inbox_tag=True)
+    for each in ("Power Co", "Aunt Ada"):
+        there.name("correspondents", each)
+    id = there.add("Bill", INVOICE.format(1), tags=[1])
+
+    def teacher(_: Any) -> Any:
+        if isinstance(failure, Exception):
+            raise failure
+        return failure
+
+    monkeypatch.setattr(sidecar_module, "with_teacher", partial(with_teacher, sleep=lambda _: None))
+    model = f"{name[-30:].strip('-')}-{len(str(failure))}"
+    started = Run(there, client, model, tmp_path / f"{model}.json", teaching=Teaching(lambda _: teacher, 0.95))
+    started.sidecar.sync()
+    assert REVIEW_TAG in names(there, id)
+    assert there.documents[id]["correspondent"] is None
+    assert started.model.status().updates == 0
+    assert any("the teacher" in line for line in started.lines)
+
+
+def test_a_model_without_parity_has_no_teacher(filled: Paperless, run: Any) -> None:
+    run(filled).sidecar.sync()
+    with pytest.raises(NoParity, match="promises no parity"):
+        run(filled, teaching=Teaching(lambda _: lambda _: [], 0.95)).sidecar.sync()
 
 
 def test_without_an_inbox_every_prediction_waits_for_review(there: Paperless, run: Any) -> None:

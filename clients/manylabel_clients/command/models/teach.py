@@ -1,11 +1,10 @@
 """`manylabel teach`: answer examples by a model, and by a teacher where the model is not sure."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from itertools import islice
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 
@@ -17,15 +16,13 @@ from manylabel_clients.command.options import PATIENT, AsJson, Input, ModelName,
 from manylabel_clients.command.output.measures import number, print_parity
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_as, print_json
+from manylabel_clients.command.teachers import DEFAULTS, TEACHER_HELP, TeacherOptions, open_teacher
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.models import Model
-from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.integrations.teacher import Answer, SelfAgreement, with_teacher
 from manylabel_clients.integrations.teacher import self_agreement as agreement_of
-from manylabel_clients.integrations.teacher.endpoint import TIMEOUT_SECONDS, Label, LanguageModel
-from manylabel_clients.integrations.teacher.program import Program
+from manylabel_clients.integrations.teacher.endpoint import Label
 
-Teacher = Callable[[Any], list[str]]
 MAX_LISTED = 1_000
 """Number of labels read at a time."""
 
@@ -35,24 +32,10 @@ def teach(
     client: Client,
     model: ModelName,
     source: Input,
-    teacher: Annotated[
-        str,
-        Option(
-            metavar="COMMAND|URL",
-            help="Program that reads an example as JSON from standard input and writes a JSON list of labels, or the "
-            "address of an OpenAI-compatible API, such as http://localhost:11434/v1.",
-        ),
-    ],
+    teacher: Annotated[str, Option(metavar="COMMAND|URL", help=TEACHER_HELP)],
     labels: LabelColumns = None,
     table: UnlabelledRowOptions = PLAIN,
-    teacher_model: Annotated[str | None, Option(help="Name of the language model at the address.")] = None,
-    teacher_key_file: Annotated[
-        Path | None, Option(exists=True, dir_okay=False, help="File with the key of the address.")
-    ] = None,
-    teacher_timeout: Annotated[float, Option(help="Maximum seconds of a call of the teacher.")] = TIMEOUT_SECONDS,
-    instructions: Annotated[
-        Path | None, Option(exists=True, dir_okay=False, help="File with the first sentences of the prompt.")
-    ] = None,
+    asking: TeacherOptions = DEFAULTS,
     unknown: Annotated[
         str, Option(type=click.Choice(("refuse", "add")), help="Labels of the teacher that the model does not know.")
     ] = "refuse",
@@ -81,7 +64,7 @@ def teach(
     items = read_items(source, False, labels, as_learnt(handle, source, labels, table))
     vocabulary = None if unknown == "add" else known.keys()
     with ExitStack() as stack:
-        call = _teacher(stack, teacher, teacher_model, teacher_key_file, teacher_timeout, instructions, known, unknown)
+        call = open_teacher(stack, teacher, asking, known, unknown == "add")
         if self_agreement is not None:
             found = agreement_of(
                 call, islice((item.x for item in items), self_agreement), workers=workers, labels=vocabulary
@@ -110,27 +93,6 @@ def _labels(model: Model) -> Mapping[str, Label]:
         current = (one for one in page.labels if not one.retired and not one.paused)
         found.update({one.label: Label(one.title, one.description) for one in current})
     return found
-
-
-def _teacher(
-    stack: ExitStack,
-    teacher: str,
-    name: str | None,
-    key_file: Path | None,
-    timeout: float,
-    instructions: Path | None,
-    labels: Mapping[str, Label],
-    unknown: str,
-) -> Teacher:
-    """Return a teacher, which the stack closes."""
-    if not teacher.startswith(("http://", "https://")):
-        return Program(teacher, timeout)
-    if name is None:
-        raise click.UsageError("Give --teacher-model with an address.")
-    options: dict[str, Any] = {} if instructions is None else {"instructions": instructions.read_text().strip()}
-    key = None if key_file is None else Secret(key_file.read_text().strip())
-    model = LanguageModel(teacher, name, labels, key, unknown=unknown == "add", timeout_seconds=timeout, **options)
-    return stack.enter_context(model)
 
 
 def _print_agreement(found: SelfAgreement) -> None:

@@ -19,6 +19,13 @@ def mcp(
     http: Annotated[
         str | None, Option(metavar="HOST:PORT", help="Serve over HTTP, at /mcp, instead of standard input and output.")
     ] = None,
+    teacher: Annotated[
+        bool,
+        Option(
+            help="The agent is the teacher of models that promise parity: `classify` answers what a model is sure of, "
+            "and asks the agent for the rest. Tools that show the model's answer are omitted."
+        ),
+    ] = False,
     url: Url = DEFAULT_URL,
     timeout: Timeout = None,
     api_key: KeyFile = None,
@@ -34,7 +41,7 @@ def mcp(
 
     if http is None:
         client = connect(AsyncClient, url, timeout, api_key)
-        anyio.run(tools.server(tools.with_one_key(client), model).run_stdio_async)
+        anyio.run(tools.server(tools.with_one_key(client), model, teacher=teacher).run_stdio_async)
         return
     if api_key is not None:
         raise Failure("--api-key-file cannot be given with --http: each caller sends a key in the header Authorization")
@@ -45,6 +52,6 @@ def mcp(
     callers = tools.with_keys_of_callers(
         lambda headers: connect(AsyncClient, url, timeout, None, headers=headers), needed=not tools.is_loopback(host)
     )
-    served = tools.http_app(tools.server(callers, model), host)
+    served = tools.http_app(tools.server(callers, model, teacher=teacher), host)
     click.echo(f"tools at http://{http}/mcp", err=True)
     uvicorn.run(served, host=host, port=port, log_level="warning")

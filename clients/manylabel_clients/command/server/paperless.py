@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -13,11 +14,13 @@ from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import address, read_key, remote
 from manylabel_clients.command.output.terminal import printable
+from manylabel_clients.command.teachers import DEFAULTS, TEACHER_HELP, TeacherFields, TeacherOptions, open_teacher
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unavailable
 from manylabel_clients.integrations.paperless.archive import Archive, PaperlessError
 from manylabel_clients.integrations.paperless.listener import listening
-from manylabel_clients.integrations.paperless.sidecar import Sidecar
+from manylabel_clients.integrations.paperless.sidecar import NoParity, Sidecar, Teacher, Teaching
+from manylabel_clients.integrations.teacher.endpoint import Label
 
 TOKEN_VARIABLE = "PAPERLESS_TOKEN"
 MIN_SECONDS = 1.0
@@ -49,6 +52,17 @@ def paperless(
         str | None, Option(metavar="HOST:PORT", help="Address for webhooks of paperless; each triggers a poll.")
     ] = None,
     once: Annotated[bool, Option(help="Poll once, then exit.")] = False,
+    teacher: Annotated[
+        str | None,
+        Option(
+            metavar="COMMAND|URL",
+            help=f"Teacher that labels the documents of which the model is not sure. {TEACHER_HELP}",
+        ),
+    ] = None,
+    asking: TeacherOptions = DEFAULTS,
+    parity: Annotated[
+        float, Option(min=0.01, max=0.999, help="Agreement with the teacher that a new model promises.")
+    ] = 0.95,
     dry_run: Annotated[bool, Option(help="Learn, and print what would be assigned, but change nothing.")] = False,
 ) -> None:
     """Learn from the documents of paperless-ngx, and assign sure labels to new ones.
@@ -65,7 +79,8 @@ def paperless(
         archive = Archive(paperless_url, token)
         stack.callback(archive.close)
         try:
-            sidecar = Sidecar(archive, client, model, state, sure, dry_run, lambda line: click.echo(printable(line)))
+            teaching = None if teacher is None else Teaching(_teacher_for(stack, teacher, asking), parity)
+            sidecar = Sidecar(archive, client, model, state, sure, dry_run, _told, teaching)
         except PaperlessError as error:
             raise Failure(str(error)) from error
         if listen is not None:
@@ -83,7 +98,24 @@ def paperless(
                 if once or not isinstance(error, ConnectionFailed | Unavailable):
                     raise
                 click.echo(f"{error}; trying again", err=True)
+            except NoParity as error:
+                raise Failure(f"{error}: manylabel models set-promise {model} --parity {parity}") from error
             if once:
                 return
             time.sleep(MIN_SECONDS)
             wake.wait(every)
+
+
+def _teacher_for(stack: ExitStack, teacher: str, options: TeacherFields) -> Callable[[Mapping[str, str]], Teacher]:
+    """Return a function that opens the teacher for the titles of labels, and closes the one before."""
+    current = stack.enter_context(ExitStack())
+
+    def opened(titles: Mapping[str, str]) -> Teacher:
+        current.close()
+        return open_teacher(current, teacher, options, {label: Label(title) for label, title in titles.items()})
+
+    return opened
+
+
+def _told(line: str) -> None:
+    click.echo(printable(line))

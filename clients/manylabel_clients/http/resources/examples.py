@@ -55,6 +55,9 @@ Example: TypeAlias = (
 (`ref`).
 """
 
+Line: TypeAlias = Example | bytes | None
+"""Example of a numbered stream: also as its JSON (`encode_example`), or None for a number without an example."""
+
 Truth: TypeAlias = (
     tuple[str, Labels]
     | tuple[str, Labels, float]
@@ -94,6 +97,17 @@ def encode_pair(example: Example) -> bytes:
     if not 2 <= len(example) <= 5:
         raise TypeError(f"must be (x, y), optionally followed by weight, source and ref, not {len(example)} values")
     return encode_example(*example)
+
+
+def encode_line(line: Line) -> bytes:
+    """Return an example like `encode_pair`, and its JSON as it is; a number without an example is an empty line."""
+    if line is None:
+        return b""
+    if isinstance(line, bytes):
+        if b"\n" in line or not line.strip():
+            raise ValueError("the JSON of an example must be one line")
+        return line
+    return encode_pair(line)
 
 
 def encode_truth(

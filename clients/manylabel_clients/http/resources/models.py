@@ -15,6 +15,7 @@ from manylabel_clients.http.resources.examples import (
     Features,
     Frame,
     Labels,
+    Line,
     Truth,
     encode_example,
     encode_pair,
@@ -292,12 +293,15 @@ class ModelCalls(LabelCalls, SnapshotCalls, ForgettingCalls, VersionCalls):
 
     @events
     def learn(
-        self, examples: Items[Example], *, key: str | None = None, first: int = 1, batch_size: int = BATCH_SIZE
+        self, examples: Items[Line], *, key: str | None = None, first: int = 1, batch_size: int = BATCH_SIZE
     ) -> BatchStream[StreamSummary]:
         """Learn any number of examples lazily in batches, and yield a summary per request.
 
         Arguments and errors are those of `stream`, but the first rejected example ends it: all examples before it are
         learnt. This is the fastest way to learn, because nothing is predicted.
+
+        An example may also be one line of its JSON, as bytes. None stands for a number without an example, so that the
+        numbers of a stream may have gaps, as the offsets of a topic have.
         """
         return LearningStream(self._path, examples, key, first, batch_size, self._retry)
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import httpx2
 
 from manylabel_clients.http.errors import ApiError
-from manylabel_clients.http.resources.examples import Example, encode_pair
+from manylabel_clients.http.resources.examples import Example, Line, encode_line, encode_pair
 from manylabel_clients.http.resources.resource import new_key
 from manylabel_clients.http.responses import Prediction
 from manylabel_clients.http.transport.batches import Batches, Items
@@ -64,18 +64,16 @@ class StreamSummary:
 class BatchStream(ABC, Generic[T]):
     """Stream of examples that is sent batch by batch, under one key, and yields results; lazily.
 
-    Raises ValueError if `first` or `batch_size` is not positive, or `key` does not fit a header.
+    Raises ValueError if `first` is not positive, or `key` does not fit a header.
     """
 
-    def __init__(
-        self, path: str, examples: Items[Example], key: str | None, first: int, batch_size: int, retry: Retry
-    ) -> None:
+    def __init__(self, path: str, batches: Batches[Any], key: str | None, first: int, retry: Retry) -> None:
         if first < 1:
             raise ValueError(f"first must be at least 1, not {first}")
         self._path = path
         self._headers = {**NDJSON, "Idempotency-Key": new_key(key)}
         self._first = first
-        self._batches = Batches(examples, encode_pair, batch_size)
+        self._batches = batches
         self._retry = retry
 
     def next(self) -> Exchange[Sequence[T] | None]:
@@ -90,7 +88,8 @@ class BatchStream(ABC, Generic[T]):
     def _post(self, number: int, lines: Sequence[bytes], options: str) -> Exchange[httpx2.Response]:
         """Send lines, numbered from this number on."""
         path = f"{self._path}/stream?from={number}{options}"
-        return (yield from send(Request("POST", path, b"\n".join(lines), self._headers), self._retry))
+        body = b"\n".join(lines) if lines[-1] else b"".join(b"%b\n" % line for line in lines)
+        return (yield from send(Request("POST", path, body, self._headers), self._retry))
 
     def _pause(self, interruption: ApiError, failures: int, done: int) -> Pause:
         """Return the pause before the next attempt; raises the error if there is no next attempt."""
@@ -115,7 +114,7 @@ class ExampleStream(BatchStream[LineResult]):
         probabilities: bool,
         retry: Retry,
     ) -> None:
-        super().__init__(path, examples, key, first, batch_size, retry)
+        super().__init__(path, Batches(examples, encode_pair, batch_size), key, first, retry)
         self._options = "&probabilities=true" if probabilities else ""
 
     def _send(self, first: int, lines: Sequence[bytes]) -> Exchange[list[LineResult]]:
@@ -136,6 +135,11 @@ class ExampleStream(BatchStream[LineResult]):
 
 class LearningStream(BatchStream[StreamSummary]):
     """Stream that is learnt without predictions: the server returns counts per batch."""
+
+    def __init__(
+        self, path: str, lines: Items[Line], key: str | None, first: int, batch_size: int, retry: Retry
+    ) -> None:
+        super().__init__(path, Batches(lines, encode_line, batch_size), key, first, retry)
 
     def _send(self, first: int, lines: Sequence[bytes]) -> Exchange[list[StreamSummary]]:
         done = learnt = replayed = failures = 0

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.errors import ApiError
+from manylabel_clients.http.errors import ApiError, NotFound
 from manylabel_clients.http.responses import ModelStatus, Prediction
 from manylabel_clients.integrations.paperless.archive import Archive, Catalogue, Document, PaperlessError, parse_time
+from manylabel_clients.integrations.teacher import Taught, with_teacher
 
 REVIEW_TAG = "manylabel-review"
 MIN_LEARNT = 20
@@ -79,6 +81,23 @@ class Cursors:
         os.replace(new, path)
 
 
+Teacher = Callable[[Any], Collection[str]]
+"""Function that returns the labels of a document's fields, such as `LanguageModel`."""
+
+
+class NoParity(Exception):
+    """There is a teacher, and the model promises no parity."""
+
+
+class Teaching(NamedTuple):
+    """Teacher that labels documents of which the model is not sure."""
+
+    teacher: Callable[[Mapping[str, str]], Teacher]
+    """Returns the teacher for the titles of the labels; called again when these change."""
+    parity: float
+    """Agreement with the teacher that a new model promises, between 0 and 1."""
+
+
 class Sidecar:
     """Sidecar of one paperless-ngx, with one model.
 
@@ -91,6 +110,7 @@ class Sidecar:
     sure : probability from which a label is applied, if the model promises no precision.
     dry_run : whether nothing is changed in paperless.
     report : callback for lines of output.
+    teaching : teacher that labels documents of which the model is not sure; None without one.
     clock : returns the present time. A document with a later time waits until then.
 
     Raises
@@ -108,11 +128,14 @@ class Sidecar:
         sure: float,
         dry_run: bool = False,
         report: Callable[[str], None] = lambda line: None,
+        teaching: Teaching | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._archive, self._client, self._model = archive, client, client.model(model)
         self._path, self._sure, self._dry_run, self._report = state, sure, dry_run, report
         self._known: Catalogue | None = None
+        self._teaching = teaching
+        self._taught: Taught | None = None
         self._clock = clock
         self._waiting = set[tuple[int, str]]()
         """Ids and times of reported documents with a time in the future."""
@@ -123,14 +146,14 @@ class Sidecar:
 
         Raises
         ------
-        PaperlessError, ManyLabelError, OSError
+        PaperlessError, ManyLabelError, OSError, NoParity
         """
         catalogue = self._archive.catalogue()
         self._describe(catalogue)
         if self._cursors is None:  # without inbox tags, existing documents count as seen by a person
             self._cursors = Cursors(added=BEGINNING if catalogue.inbox else self._clock().isoformat())
         status = self._model.status()
-        predicts = isinstance(status, ModelStatus) and status.updates >= MIN_LEARNT
+        predicts = isinstance(status, ModelStatus) and (self._taught is not None or status.updates >= MIN_LEARNT)
         review = catalogue.tags.get(REVIEW_TAG)
         if review is None and predicts and not self._dry_run:
             review = self._archive.create_tag(REVIEW_TAG)
@@ -156,7 +179,7 @@ class Sidecar:
         """Send titles of labels and groups to the model, if they have changed since the last time."""
         if self._known == catalogue:
             return
-        self._client.create_model(self._model.name, text=TEXT, limits=LIMITS, exist_ok=True)
+        self._create()
         if catalogue.titles:
             self._model.describe_labels({label: title[:256] for label, title in catalogue.titles.items()})
         groups = [
@@ -165,7 +188,25 @@ class Sidecar:
             if len(labels := catalogue.of(kind)) >= MIN_GROUP
         ]
         self._model.set_groups(groups, catalogue.parents)
+        if self._teaching is not None:
+            call = _choosing(self._teaching.teacher(catalogue.titles))
+            self._taught = with_teacher(self._model, call, labels=catalogue.titles.keys())
         self._known = catalogue
+
+    def _create(self) -> None:
+        """Create the model if it does not exist."""
+        options: dict[str, Any] = {"text": TEXT, "limits": LIMITS}
+        if self._teaching is None:
+            self._client.create_model(self._model.name, **options, exist_ok=True)
+            return
+        try:
+            if "parity" not in (getattr(self._model.status(), "promise", None) or {}):
+                raise NoParity(f"{self._model.name} promises no parity")
+        except NotFound:
+            promise = {"parity": self._teaching.parity}
+            self._client.create_model(
+                self._model.name, **options, sources={"machine": 1}, promise=promise, exist_ok=True
+            )
 
     def _is_in_future(self, document: Document, time: str) -> bool:
         """Return whether a document, and so each later one, must wait; otherwise its time would hide all new ones."""
@@ -229,11 +270,11 @@ class Sidecar:
 
     def _predict(self, document: Document, catalogue: Catalogue, review: int | None) -> None:
         try:
-            prediction = self._model.predict(_example(document), probabilities=True)
+            labels, others = self._decided(document)
         except ApiError as error:
             self._skip(document, "predicted", error)
             return
-        sure = [label for label in self._sure_labels(prediction) if label in catalogue.titles]
+        sure = [label for label in labels if label in catalogue.titles]
         add = [int(label[4:]) for label in sure if label.startswith("tag:") and label not in document.labels]
         has = {label.partition(":")[0] for label in document.labels}
         one_of: dict[str, int] = {}
@@ -241,7 +282,7 @@ class Sidecar:
             kind, _, id = label.partition(":")
             if kind != "tag" and kind not in has:
                 one_of.setdefault(kind, int(id))
-        unsure = [label for label in prediction.labels if label not in sure and label in catalogue.titles]
+        unsure = [label for label in others if label not in sure and label in catalogue.titles]
         needs_review = bool(unsure) or not sure or not catalogue.inbox
         names = ", ".join(catalogue.titles[label] for label in sure) or "nothing"
         self._report(f"document {document.id}: sure of {names}{'; for review' if needs_review else ''}")
@@ -250,6 +291,17 @@ class Sidecar:
         if needs_review and review is not None:
             add.append(review)
         self._archive.change(document.id, add, [], one_of)
+
+    def _decided(self, document: Document) -> tuple[list[str], list[str]]:
+        """Return the labels of a document that are sure, and all that are predicted."""
+        if self._taught is None:
+            prediction = self._model.predict(_example(document), probabilities=True)
+            return self._sure_labels(prediction), prediction.labels
+        (answer,) = self._taught.many([_example(document)])
+        if answer.labels is None:
+            self._report(f"document {document.id}: {answer.error}")
+            return [], []
+        return answer.labels, answer.labels
 
     def _sure_labels(self, prediction: Prediction) -> list[str]:
         """Return the labels of the model's promise, or without a promise the predicted labels of sufficient
@@ -260,6 +312,19 @@ class Sidecar:
             return auto
         likely = prediction.probabilities or {}
         return [label for label in prediction.labels if likely.get(label, 0.0) >= self._sure]
+
+
+def _choosing(call: Teacher) -> Teacher:
+    """Return a teacher whose answers have at most one correspondent and one type; another answer is none."""
+
+    def checked(x: Any) -> Collection[str]:
+        labels = call(x)
+        for kind in ("correspondent", "type"):
+            if len({label for label in labels if label.startswith(f"{kind}:")}) > 1:
+                raise ValueError(f"the teacher chose more than one {kind}")
+        return labels
+
+    return checked
 
 
 def _example(document: Document) -> dict[str, str]:

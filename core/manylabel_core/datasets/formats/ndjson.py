@@ -86,12 +86,13 @@ class JsonLines:
             if not text.strip():
                 continue
             try:
-                row = self._row(_object(text), line)
+                row = self.row(json_object(text), line)
             except ValueError as error:
                 raise BadDataset(error.detail if isinstance(error, BadDataset) else str(error), line=line) from None
             yield row if merged is None else row._replace(y=merged.merged(row.y))
 
-    def _row(self, item: dict[str, Any], line: int) -> ExampleRow:
+    def row(self, item: dict[str, Any], line: int) -> ExampleRow:
+        """Return the row of an object, which loses the fields of labels; raise ValueError if it is no example."""
         if self._field is not None:
             item, y = decided(item, self._field) or (item, item.pop(self._field, None))
             weight, ref = self._weight(item, self.parts.weight), _ref(item, self.parts.ref)
@@ -147,7 +148,8 @@ def _truth(truth: Any, label: str, name: str | None) -> bool:
     return bool(truth)
 
 
-def _object(text: str) -> dict[str, Any]:
+def json_object(text: str) -> dict[str, Any]:
+    """Return the JSON object in a text; raise ValueError for another value, a repeated field or an infinite number."""
     try:
         item = json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_number)
     except json.JSONDecodeError as error:

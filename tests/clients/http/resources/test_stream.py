@@ -174,6 +174,21 @@ def test_a_refused_example_ends_a_learning_stream() -> None:
     assert caught.value.done == 12
 
 
+def test_a_learning_stream_has_numbers_without_an_example_and_examples_as_json() -> None:
+    lines = [EXAMPLES[0], None, LINES[2], None]
+    fake = FakeServer(answer(counted(15, 2)))
+    (summary,) = fake(unsent(ModelCalls, "m", retry=RETRY).learn(lines, key="k", first=11).next())
+    assert summary == StreamSummary(next=15, learnt=2, replayed=0, position="9", updates=14)
+    (request,) = fake.requests
+    assert request.body == b"%b\n\n%b\n\n" % (LINES[0], LINES[2])  # the server counts a line that ends
+
+
+@for_each("line", [b"", b" ", b"{}\n{}"])
+def test_the_json_of_an_example_is_one_line(line: bytes) -> None:
+    with pytest.raises(ValueError, match="/examples/0 the JSON of an example must be one line"):
+        FakeServer()(unsent(ModelCalls, "m", retry=RETRY).learn([line], key="k").next())
+
+
 @pytest.mark.parametrize("following", [0, 5, 7])
 def test_a_summary_of_other_lines_is_an_unexpected_response(following: int) -> None:
     with pytest.raises(UnexpectedResponse):
