@@ -115,6 +115,7 @@ PARAMETERS: dict[str, dict[str, str]] = {
     "POST /v1/models/{name}/snapshots": LABELS_OF_NAME,
     "GET /v1/models/{name}/snapshots/{position}": {"name": NOTHING, "position": NOTHING},
     "POST /v1/models/{name}/rollback": NAME,
+    "POST /v1/models/{name}/correct": {"name": NOTHING, "index": NOTHING, "y": NOTHING},
     "GET /v1/models/{name}/log": {"name": NOTHING, "from": NOTHING, "to": NOTHING, "limit": EXAMPLES},
     "POST /v1/models/{name}/forget": {"name": NOTHING, "positions": ENTRIES, "refs": NOTHING},
     "GET /v1/models/{name}/forget": NAME,

@@ -87,6 +87,7 @@ class Metrics:
     by_seen: BySeen
     drift: Drift | None = None  #: Drift alarms; present only if the model watches for drift.
     version: int | None = None  #: Version of a trained model whose predictions are measured; absent for other models.
+    corrections: int | None = None  #: Number of corrections of learnt examples. The metrics count these examples with their first labels, once; omitted for none.
     by_source: Mapping[str, dict[str, float | None]] = field(default_factory=dict)  #: Agreement with labels that are not from people, by their source; present if there were any. All other metrics count labels of people only.
     promise: dict[str, Any] | None = None  #: Accounts of the promises of precision and parity; present if the model has one.
 

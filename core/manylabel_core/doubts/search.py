@@ -119,8 +119,8 @@ def find_doubts(
     n_vector_values : number of values of all vectors.
     listed : ndarray of shape (n_labels,), bool; labels that can be listed. None: all.
     settled : pairs of an example and a label that are not listed.
-    parents : ndarray of shape (n_labels,), int32; the label that each label implies, -1 for none. Of a label and its
-        ancestors, only the label is listed.
+    parents : ndarray of shape (n_labels,), int32; the label that each label implies, -1 for none. Ancestors of a listed
+        or given label are not listed.
     report : callback with the number of examples done in all passes, and their total.
 
     Raises
