@@ -17,6 +17,7 @@ from manylabel_service.api.dispatch import Dispatcher
 from manylabel_service.api.openapi import add_page, describe
 from manylabel_service.api.routers import (
     corrections,
+    doubts,
     events,
     forgetting,
     history,
@@ -79,6 +80,7 @@ _PARTS = (
     snapshots,
     history,
     corrections,
+    doubts,
     forgetting,
     versions,
     dataset_calls,

@@ -310,6 +310,11 @@ class ExampleNotFound(ServiceError, kind="missing"):
     detail: str
 
 
+class DoubtsNotFound(ServiceError, kind="missing"):
+    message = "model {self.name!r} has no list of doubts yet; begin a search, and wait until its job has ended"
+    name: str
+
+
 class NotPromotable(ServiceError, kind="conflict", title="Follower cannot be promoted"):
     message = "follower {self.name!r} cannot be promoted: {self.detail}"
     name: str

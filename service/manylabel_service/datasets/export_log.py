@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from manylabel_core.datasets import BadDataset
 from manylabel_core.rows import Rows, Targets
 from manylabel_core.state import DamagedState
+from manylabel_service.datasets.examples_of_log import ExampleRecorder
 from manylabel_service.datasets.last_rows import EVERY, LastRows
 from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, Frame, payload_of, read_frames
 from manylabel_service.datasets.sandbox_child import serve_request
@@ -39,6 +40,8 @@ def fold(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
     frames = list(read_frames(log))
     try:
         folded = _Log(log, frames, OnlineModel(ModelSpec.from_bytes(request["spec"])))
+        if request["examples"]:
+            return _write_examples(folded, request, result)
         recorder = _LastRecorder(LastRows(request["last"], request["bytes"]), folded.corrected())
         model = folded.played(recorder)
     except DamagedState as error:
@@ -66,6 +69,28 @@ def fold(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
         "partial": last_rows.n_skipped + n_late,
         "rolled_back": recorder.n_undone,
         "position": model.position,
+    }
+    return {"damaged": None, "counts": counts}
+
+
+def _write_examples(folded: _Log, request: dict[str, Any], result: IO[bytes]) -> dict[str, Any]:
+    """Write the last examples with their places; return their number."""
+    recorder = ExampleRecorder(request["last"], request["bytes"], folded.corrected())
+    model = folded.played(recorder)
+    state, found = recorder.to_state(model)
+    if not found["rows"]:
+        raise BadDataset("the log has no examples with labels of people: send updates to the model first")
+    result.write(state.to_buffer())
+    learnt = model.updates - model.corrections.count
+    counts = {
+        "asked": request["last"],
+        "rows": found["rows"],
+        "learnt": learnt,
+        "available": min(request["last"], learnt),
+        "partial": 0,
+        "rolled_back": recorder.n_undone,
+        "position": model.position,
+        "not_human": found["not_human"],
     }
     return {"damaged": None, "counts": counts}
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from manylabel_clients.http.resources.examples import Labels, labels_to_json
 from manylabel_clients.http.resources.model_status import model_status
 from manylabel_clients.http.resources.resource import MAX_KEY_OF_MANY, Resource, call, new_key, with_query
 from manylabel_clients.http.responses import LabelPage, Updated
 from manylabel_clients.http.transport.exchange import Exchange
-from manylabel_clients.http.transport.json_body import located
 
 MAX_DESCRIBED = 1_000
 """Maximum number of labels that one request describes."""
@@ -32,37 +30,6 @@ class LabelCalls(Resource):
         """Return labels of the model with their frequencies and metrics; those without a value to sort by come last."""
         query = {"sort": sort, "descending": str(descending).lower(), "offset": offset, "limit": limit}
         return (yield from self._get(with_query(f"{self._path}/labels", **query, version=version), LabelPage))
-
-    @call
-    def correct(
-        self, position: str, y: Labels, *, index: int | None = None, key: str | None = None
-    ) -> Exchange[Updated]:
-        """Correct the true labels of a learnt example on every server, or confirm them.
-
-        If a label of `y` differs from the labels of the example, the model learns the corrected example once more.
-
-        Parameters
-        ----------
-        position : str
-            Position of the entry with the example.
-        y : names or mapping
-            All true labels, or a mapping of the labels that were checked to true or false; the others stay.
-        index : int, optional
-            Index of the example in its entry, required if the entry has several.
-        key : str, optional
-            Idempotency key.
-
-        Raises
-        ------
-        NotFound
-            If there is no such example, or the model does not have a label.
-        Expired
-            If the history of the model begins later.
-        """
-        with located("/y"):
-            truth = labels_to_json(y)
-        body = {"position": position, "y": truth, **({} if index is None else {"index": index})}
-        return (yield from self._learn(f"{self._path}/correct", body, key, Updated))
 
     @call
     def describe_labels(

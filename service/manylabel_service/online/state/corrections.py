@@ -23,7 +23,7 @@ Place = tuple[str, int]
 
 
 class Corrects(NamedTuple):
-    """Learnt example whose true labels an update states anew.
+    """Learnt example whose true labels an update replaces or confirms.
 
     `number` is the index of the example in its entry. `labels` are the names of the labels that a person has checked;
     None: all. If none of them was wrong, the update has no example; otherwise its example is the corrected one.
