@@ -95,9 +95,9 @@ class ExampleRecorder:
         if place in self._numbers:
             self._corrections[self._numbers[place]] = targets
 
-    def to_state(self, model: OnlineModel) -> tuple[State, dict[str, int]]:
-        """Return the examples with labels of people for `find_doubts`, and counts of them; `model` is the state after
-        the log.
+    def to_state(self, model: OnlineModel) -> tuple[State, int]:
+        """Return the examples with labels of people for `find_doubts`, and their number; `model` is the state after the
+        log.
 
         Labels that were merged count as the labels that they were merged into.
         """
@@ -126,7 +126,7 @@ class ExampleRecorder:
                 json.dumps({**_facts(model, rows), "not_human": not_human}).encode(), dtype=np.uint8
             ),
         }
-        return State(arrays, {}), {"rows": len(rows), "not_human": not_human}
+        return State(arrays, {}), len(rows)
 
     def _with_correction(self, number: int, row: _Row) -> _Row:
         if (targets := self._corrections.get(number)) is None:

@@ -77,20 +77,19 @@ def _write_examples(folded: _Log, request: dict[str, Any], result: IO[bytes]) ->
     """Write the last examples with their places; return their number."""
     recorder = ExampleRecorder(request["last"], request["bytes"], folded.corrected())
     model = folded.played(recorder)
-    state, found = recorder.to_state(model)
-    if not found["rows"]:
+    state, n_rows = recorder.to_state(model)
+    if not n_rows:
         raise BadDataset("the log has no examples with labels of people: send updates to the model first")
     result.write(state.to_buffer())
     learnt = model.updates - model.corrections.count
     counts = {
         "asked": request["last"],
-        "rows": found["rows"],
+        "rows": n_rows,
         "learnt": learnt,
         "available": min(request["last"], learnt),
         "partial": 0,
         "rolled_back": recorder.n_undone,
         "position": model.position,
-        "not_human": found["not_human"],
     }
     return {"damaged": None, "counts": counts}
 

@@ -52,7 +52,6 @@ class StreamCounts(NamedTuple):
     rolled_back : number of examples omitted because of a later rollback.
     position : position of the last log entry read.
     all_of_log : whether the log is complete; otherwise the model was created with an initial state.
-    not_human : number of latest examples omitted because their labels are not from people; 0 for a dataset.
     """
 
     asked: int
@@ -63,14 +62,12 @@ class StreamCounts(NamedTuple):
     rolled_back: int
     position: str
     all_of_log: bool = False
-    not_human: int = 0
 
     def to_text(self) -> str:
         """Return the description of the rows for people."""
         older = "were learnt before this log began" if self.all_of_log else "are no longer in the log"
         gone = f", older ones {older}" if self.rows < self.available else ""
         left = f"; {self.partial:,} skipped because a label is unknown" if self.partial else ""
-        left += f"; {self.not_human:,} skipped because their labels are not from people" if self.not_human else ""
         return f"{self.rows:,} of {self.asked:,} asked; {self.learnt:,} were learnt{gone}{left}"
 
 
