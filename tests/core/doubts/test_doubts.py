@@ -220,6 +220,23 @@ def test_evidence_contradicts_the_truth():
     assert any(doubt.similar and doubt.features for doubt in lists.missing)
 
 
+def test_the_model_that_has_not_learnt_an_example_explains_it():
+    X, signs = data()
+    rows, targets = stream(X, signs)
+    both = judges(*X.shape[1:], signs.shape[1])
+    doubt = find_doubts(rows, targets, both, X.shape[1], signs.shape[1]).missing[0]
+    row = rows.part(doubt.row, doubt.row + 1)
+    found = [
+        {
+            (column, contribution)
+            for column, contribution in zip(each.features.tolist(), each.contributions.tolist(), strict=True)
+            if contribution > 0
+        }
+        for each in (judge.explain(row, [doubt.label], 5)[0] for judge in both)
+    ]
+    assert set(doubt.features) == found[1 - doubt.row % 2] != found[doubt.row % 2]
+
+
 def test_injected_errors_are_found():
     X, signs = data(n=600, noise=0.0, seed=5)
     rng = np.random.default_rng(6)
