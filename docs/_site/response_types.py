@@ -34,7 +34,8 @@ TYPES = """
     Promoted=Promoted+PromotedFollower ModelDetail JobProgress=Progress JobError=JobFailure JobResult=Result
     _JobStatus=Job LogLine Trainer=TrainerDescription DatasetInfo=Dataset RateLimits ApiKey=KeyStatus
     NewApiKey(ApiKey)=NewKey WebhookDelivery Webhook=WebhookDetail+WebhookStatus NewWebhook(Webhook)
-    Replica=ReplicaDescription Replicas
+    Replica=ReplicaDescription Replicas DoubtedPlace FeatureForDoubt Doubt(DoubtedPlace)=ListedDoubt DoubtCounts=LeftOut
+    DoubtList
 """
 """Name(base)=schemas of each type; without schemas, its own name. A type has the fields of all its schemas."""
 
@@ -62,6 +63,7 @@ SECRETS = {"key", "url", "secret"}
 
 CHANGED = {
     "FeaturePart.feature": "Hashable",
+    "FeatureForDoubt.feature": "Hashable",
     "Metrics.by_source": "Mapping[str, dict[str, float | None]] = field(default_factory=dict)",
     "Explanation.title": "float = 0.0",
     "ModelStatus.fields": "list[FieldOfModel] = field(default_factory=list)",

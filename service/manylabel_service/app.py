@@ -15,8 +15,9 @@ from manylabel_service.access.keyring import Keyring
 from manylabel_service.api.context import Context
 from manylabel_service.api.dispatch import Dispatcher
 from manylabel_service.api.openapi import add_page, describe
-from manylabel_service.api.routers import datasets as dataset_calls
 from manylabel_service.api.routers import (
+    corrections,
+    doubts,
     events,
     forgetting,
     history,
@@ -34,6 +35,7 @@ from manylabel_service.api.routers import (
     versions,
     webhooks,
 )
+from manylabel_service.api.routers import datasets as dataset_calls
 from manylabel_service.api.routers import jobs as job_calls
 from manylabel_service.api.web.bodies import BodyBuffer
 from manylabel_service.api.web.large_json import ParseQueue
@@ -77,6 +79,8 @@ _PARTS = (
     model_labels,
     snapshots,
     history,
+    corrections,
+    doubts,
     forgetting,
     versions,
     dataset_calls,

@@ -299,6 +299,22 @@ class PositionNotFound(ServiceError, kind="missing"):
     position: str
 
 
+class ExampleNotFound(ServiceError, kind="missing"):
+    message = (
+        "model {self.name!r} has no example {self.index} at position {self.position}: {self.detail}; read the log to "
+        "see the examples"
+    )
+    name: str
+    position: str
+    index: int
+    detail: str
+
+
+class DoubtsNotFound(ServiceError, kind="missing"):
+    message = "model {self.name!r} has no list of doubts yet; begin a search, and wait until its job has ended"
+    name: str
+
+
 class NotPromotable(ServiceError, kind="conflict", title="Follower cannot be promoted"):
     message = "follower {self.name!r} cannot be promoted: {self.detail}"
     name: str

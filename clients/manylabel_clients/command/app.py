@@ -12,6 +12,7 @@ from manylabel_clients.command.data.feed import feed
 from manylabel_clients.command.declaring import Commands
 from manylabel_clients.command.failures import REFUSED, UNREACHABLE, Failure
 from manylabel_clients.command.models.compare import compare
+from manylabel_clients.command.models.doubts import doubts
 from manylabel_clients.command.models.evaluate import evaluate
 from manylabel_clients.command.models.export_model import export_model
 from manylabel_clients.command.models.forgetting import forget, verify
@@ -44,7 +45,7 @@ app = Commands(
 )
 click.version_option(package_name=NAME, prog_name=NAME, message="%(prog)s %(version)s")(app)
 app.add(serve, worker, replicas, backup, restore, upgrade_store, demo)
-app.add(models, snapshots, rollback, log, forget, verify, predict, update, label, export_model)
+app.add(models, snapshots, rollback, log, doubts, forget, verify, predict, update, label, export_model)
 app.add(feed, consume, teach, evaluate, compare, replay, train, datasets, jobs, keys, webhooks, mcp, paperless)
 
 

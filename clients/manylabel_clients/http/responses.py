@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Alarms", "ApiKey", "BaselineColumns", "BaselineMeasures", "BySeen", "Calibration", "DatasetInfo", "Drift", "Explanation", "FeaturePart", "FieldOfModel", "FieldOfTrained", "ForgetReceipt", "GroupMeasures", "JobError", "JobProgress", "JobResult", "LabelMeasures", "LabelPage", "LabelStatus", "Learning", "LogLine", "MeasureColumns", "Measures", "Metrics", "MetricsHistory", "ModelDetail", "ModelStatus", "ModelSummary", "NewApiKey", "NewWebhook", "PastAlarms", "Prediction", "Promoted", "RateLimits", "Reliability", "ReliabilityBin", "Replica", "Replicas", "RolledBack", "Snapshot", "TrainedStatus", "TrainedSummary", "Trainer", "UnlabelledPage", "UnlabelledPrediction", "Updated", "Verification", "Version", "Webhook", "WebhookDelivery", "WindowColumns", "WindowMeasures"]
+__all__ = ["Alarms", "ApiKey", "BaselineColumns", "BaselineMeasures", "BySeen", "Calibration", "DatasetInfo", "Doubt", "DoubtCounts", "DoubtList", "DoubtedPlace", "Drift", "Explanation", "FeatureForDoubt", "FeaturePart", "FieldOfModel", "FieldOfTrained", "ForgetReceipt", "GroupMeasures", "JobError", "JobProgress", "JobResult", "LabelMeasures", "LabelPage", "LabelStatus", "Learning", "LogLine", "MeasureColumns", "Measures", "Metrics", "MetricsHistory", "ModelDetail", "ModelStatus", "ModelSummary", "NewApiKey", "NewWebhook", "PastAlarms", "Prediction", "Promoted", "RateLimits", "Reliability", "ReliabilityBin", "Replica", "Replicas", "RolledBack", "Snapshot", "TrainedStatus", "TrainedSummary", "Trainer", "UnlabelledPage", "UnlabelledPrediction", "Updated", "Verification", "Version", "Webhook", "WebhookDelivery", "WindowColumns", "WindowMeasures"]
 
 SCOPES = ["predict", "learn", "read", "train", "export", "admin"]
 EVENTS = ["drift", "label", "parity", "job", "promoted", "review"]
@@ -87,6 +87,7 @@ class Metrics:
     by_seen: BySeen
     drift: Drift | None = None  #: Drift alarms; present only if the model watches for drift.
     version: int | None = None  #: Version of a trained model whose predictions are measured; absent for other models.
+    corrections: int | None = None  #: Number of corrections of learnt examples. The metrics count these examples with their first labels, once; omitted for none.
     by_source: Mapping[str, dict[str, float | None]] = field(default_factory=dict)  #: Agreement with labels that are not from people, by their source; present if there were any. All other metrics count labels of people only.
     promise: dict[str, Any] | None = None  #: Accounts of the promises of precision and parity; present if the model has one.
 
@@ -598,3 +599,49 @@ class Replicas:
     """Processes that share the store."""
     format: int  #: Format number of the store; ``manylabel upgrade-store`` raises it.
     replicas: list[Replica]  #: Processes in the order of their start.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubtedPlace:
+    """Learnt example."""
+    position: str  #: Position of the entry of the example.
+    index: int  #: Index of the example in the entry.
+    ref: str | None = None  #: Reference that was sent with the example.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureForDoubt:
+    """Feature that contradicts a label."""
+    feature: Hashable  #: Name or number of the feature.
+    contribution: float  #: Contribution to the score of the label by the model that has not learnt the example.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt(DoubtedPlace):
+    """Doubtful label of a learnt example."""
+    label: str
+    given: bool  #: Whether the example has the label.
+    kind: Literal["missing", "wrong"]
+    probability: float  #: Probability of the label by a model that has not learnt the example.
+    share: float  #: Share of the examples with the label.
+    seen: int  #: Number of examples with the label that this model has learnt.
+    neighbours: float  #: Share of the ten most similar examples that have the label, weighted by their similarity.
+    similar: list[DoubtedPlace]  #: Similar examples that contradict the example: with a missing label, or without a wrong one; at most 3.
+    for_: list[FeatureForDoubt]  #: Features that contradict the example, at most 5: for a missing label, or against a wrong one.
+    score: float  #: Order of the list, in log-odds; higher is more doubtful.
+    existed: bool  #: Whether the model had the label when it learnt the example.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubtCounts:
+    """Numbers of omitted examples and labels."""
+    not_human: int  #: Number of examples whose labels are not from people.
+    before_since: int  #: Number of examples before ``since``, which are no longer in the history or exceed ``last``.
+    too_rare: int  #: Number of labels with too few examples to be judged.
+    checked: int  #: Number of doubts that were corrected or confirmed, or whose label was retired or paused, since the search.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubtList:
+    """Doubtful labels of one kind, the most doubtful first."""
+    job: str  #: Id of the job that made the list.
+    position: str  #: Position of the log up to which the examples were examined.
+    since: str | None = None  #: Position of the first examined example.
+    examined: int  #: Number of examined examples.
+    left_out: DoubtCounts
+    doubts: list[Doubt]

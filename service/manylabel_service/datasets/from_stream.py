@@ -71,7 +71,9 @@ class StreamCounts(NamedTuple):
         return f"{self.rows:,} of {self.asked:,} asked; {self.learnt:,} were learnt{gone}{left}"
 
 
-async def rows_of_stream(store: Store, settings: Settings, model: str, last: int, to: Path) -> StreamCounts:
+async def rows_of_stream(
+    store: Store, settings: Settings, model: str, last: int, to: Path, examples: bool = False
+) -> StreamCounts:
     """Write the last examples that an online model learnt to a file, as a dataset.
 
     Rows are in log order, with the names and columns that features and labels have in the model now. There may be none,
@@ -83,6 +85,7 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
     model : name of the model.
     last : maximum number of rows.
     to : file to write, in the format of `manylabel_core.datasets.Dataset.from_bytes`.
+    examples : whether to write examples with their places instead, see `examples_of_log`; also partial labels.
 
     Raises
     ------
@@ -104,14 +107,14 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
     if follow_of(record.spec) is not None:
         raise ModelFollows(model)
     limits = read_spec(record.spec).limits
-    if limits is not None and limits.hashes:
+    if limits is not None and limits.hashes and not examples:
         raise InvalidDataset(f"model {model!r} hashes its features, so their names are unknown")
     failure: Exception | None = None
     for _ in range(ATTEMPTS):
         first, earlier, later = await _beginnings(store, settings, record, last)
         for n, begin in enumerate((*first, *earlier, *first, *later)):
             try:
-                counts = await _folded(store, settings, record, begin.position, last, to)
+                counts = await _folded(store, settings, record, begin.position, last, to, examples)
             except (LogTrimmed, HistoryDamaged) as error:  # the log may have been trimmed in the meantime
                 failure = error
                 continue
@@ -157,7 +160,7 @@ async def _beginnings(store: Store, settings: Settings, record: ModelMeta, last:
 
 
 async def _folded(
-    store: Store, settings: Settings, record: ModelMeta, base: str, last: int, to: Path
+    store: Store, settings: Settings, record: ModelMeta, base: str, last: int, to: Path, examples: bool
 ) -> StreamCounts | None:
     """Return the rows from one start on; None if a required snapshot is damaged."""
     most = settings.max_dataset_bytes
@@ -171,7 +174,7 @@ async def _folded(
             return None
         report = await run(
             "manylabel_service.datasets.export_log",
-            {"spec": read_spec(record.spec).to_bytes().decode(), "last": last, "bytes": most},
+            {"spec": read_spec(record.spec).to_bytes().decode(), "last": last, "bytes": most, "examples": examples},
             [log, file],
             memory_bytes=BASE_BYTES + 2 * settings.max_model_bytes + 6 * most,
             file_bytes=BASE_BYTES + 2 * most,

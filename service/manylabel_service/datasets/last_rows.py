@@ -42,7 +42,8 @@ class LastRows:
         self._weights: deque[float] = deque(maxlen=last)
         self._known: deque[int] = deque(maxlen=last)
         self._skipped_before: deque[int] = deque(maxlen=last)
-        self._skipped = 0
+        self._skipped = self._added = 0
+        self._replaced: dict[int, tuple[NDArray[np.int32] | None, int]] = {}
 
     @property
     def n_rows(self) -> int:
@@ -66,14 +67,19 @@ class LastRows:
         relevant: NDArray[np.int32] | None,
         n_known: int = EVERY,
         weight: float = 1.0,
-    ) -> None:
+        may_change: bool = False,
+    ) -> int:
         """Add a row: its features, its relevant labels (None if some are unknown), and its weight. Raises BadDataset.
 
-        Only the first `n_known` labels are known; the row is omitted if the dataset ends up with more labels.
+        Only the first `n_known` labels are known; the row is omitted if the dataset ends up with more labels. Returns
+        the number of the row for `replace`, which a row without labels has only if it `may_change`.
         """
+        if relevant is None and may_change:
+            relevant, n_known = np.zeros(0, np.int32), -1
         if relevant is None:
             self._skipped += 1
-            return
+            return -1
+        self._added += 1
         self._skipped_before.append(self._skipped)
         self._known.append(n_known)
         self._weights.append(weight)
@@ -86,6 +92,11 @@ class LastRows:
             self._drop()
             if self._nbytes > self._most_bytes:
                 raise BadDataset(f"the rows take more than {self._most_bytes:,} bytes, the limit: use fewer rows")
+        return self._added - 1
+
+    def replace(self, row: int, relevant: NDArray[np.int32] | None, n_known: int) -> None:
+        """Replace the labels of a row, which may have been dropped; arguments like those of `add`."""
+        self._replaced[row] = relevant, n_known
 
     @property
     def _nbytes(self) -> int:
@@ -101,6 +112,21 @@ class LastRows:
             del ends[:n_dropped]
             shifted = np.frombuffer(ends, dtype=np.int64) - begin
             ends[:] = array("q", shifted.tobytes())
+
+    def _apply_replaced(self) -> None:
+        """Put the replaced labels into the retained rows."""
+        first = self._added - self.n_rows
+        kept = {row - first: new for row, new in self._replaced.items() if row >= first}
+        if not kept:
+            return
+        parts = np.split(_array(self._relevant, np.int32), _array(self._label_ends, np.int64)[1:-1])
+        for row, (relevant, n_known) in kept.items():
+            parts[row] = np.zeros(0, np.int32) if relevant is None else np.sort(relevant)
+            self._known[row] = -1 if relevant is None else n_known
+        self._relevant, self._label_ends = array("i"), array("q", [0])
+        for part in parts:
+            _extend(self._relevant, part)
+            self._label_ends.append(len(self._relevant))
 
     def dataset(
         self,
@@ -119,6 +145,7 @@ class LastRows:
         self._drop()
         if self._nbytes > self._most_bytes:
             raise BadDataset(f"the rows take more than {self._most_bytes:,} bytes, the limit: use fewer rows")
+        self._apply_replaced()
         relevant = _array(self._relevant, np.int32)
         Y = _csr(np.ones(len(relevant), dtype=np.int8), relevant, self._label_ends, len(labels))
         values, columns = _array(self._values, np.float32), _array(self._columns, np.int32)

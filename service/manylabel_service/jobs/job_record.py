@@ -18,6 +18,7 @@ from manylabel_service.errors import JobEnded, JobNotRetryable
 from manylabel_service.jobs.spec.schemas import (
     ENDED,
     Best,
+    DoubtsSpec,
     Job,
     JobFailure,
     JobSpec,
@@ -107,14 +108,16 @@ class JobDocument(StoredModel):
     digest : digest of the request with an idempotency key, in hexadecimal.
     checksums : checksums of the datasets by name, at the submission of the job.
     threads, segment_work : settings of every fit.
+    incarnation : number of the model whose doubts are searched; None for other jobs.
     """
 
     id: str
-    spec: JobSpec
+    spec: JobSpec | DoubtsSpec
     digest: str | None
     checksums: dict[str, str]
     threads: int
     segment_work: float
+    incarnation: int | None = None
     state: State = "queued"
     created: str
     started: str | None = None
@@ -190,10 +193,13 @@ class JobDocument(StoredModel):
         task.outcome = outcome
         self.queue_next()
 
-    def succeed(self, number: int, token: str, result: Result, now: str) -> None:
-        """Finish the job after its last task, with its result published; raises LeaseLost."""
+    def succeed(
+        self, number: int, token: str, result: Result | None, now: str, outcome: dict[str, Any] | None = None
+    ) -> None:
+        """Finish the job after its last task, with its result published, or the `outcome` of a search for doubts;
+        raises LeaseLost."""
         task = self.leased(number, token)
-        task.state, task.lease, task.checkpoint = "done", None, None
+        task.state, task.lease, task.checkpoint, task.outcome = "done", None, None, outcome
         self.result = result
         self._end("succeeded", now)
 

@@ -1,31 +1,37 @@
 """Operations on jobs: submit, list, watch, cancel, retry."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, get_args
 
 from manylabel_service import ulid
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.errors import (
+    BlobDamaged,
+    BlobNotFound,
     DatasetNotFound,
     DocumentNewer,
     InvalidJob,
+    JobEnded,
     JobNotFound,
     KeyReused,
+    ModelNotFound,
     RevisionConflict,
 )
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.jobs.context import HEARTBEAT_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobDocument
-from manylabel_service.jobs.job_store import JobStore, now
+from manylabel_service.jobs.job_store import JobStore, doubts_key, now
 from manylabel_service.jobs.local_runner import LocalRunner, Runner
 from manylabel_service.jobs.monitor import JobMonitor
 from manylabel_service.jobs.plan import check, plan, with_split
 from manylabel_service.jobs.queue_limit import QueueLimit
-from manylabel_service.jobs.spec.schemas import Job, JobSpec, LogLine, State
+from manylabel_service.jobs.spec.schemas import DoubtsSpec, Job, JobSpec, LogLine, State
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Store
+from manylabel_service.storage import Store, blob_bytes
 
 MAX_BYTES = 2**19
 """Maximum bytes of a new job in the store. The results of its trials add to it."""
@@ -96,12 +102,68 @@ class JobService:
             threads=settings.job_threads,
             segment_work=settings.limits.job_checkpoint_work,
             created=now(),
+            incarnation=await self._incarnation_of(spec),
             tasks=plan(spec),
         )
         record.queue_next()
         if len(record.to_bytes()) > MAX_BYTES:
             raise InvalidJob(("search" if spec.search else "params",), f"must have at most {MAX_BYTES:,} bytes")
         return record
+
+    async def _incarnation_of(self, spec: JobSpec) -> int | None:
+        if not isinstance(spec, DoubtsSpec):
+            return None
+        if (model := await self._context.store.models.find(spec.model)) is None:
+            raise ModelNotFound(spec.model)
+        return model.incarnation
+
+    async def begin_doubts(self, spec: DoubtsSpec, incarnation: int, position: str) -> tuple[Job, bool]:
+        """Queue a search for doubts; return the job, and whether there was one: unfinished, or with a list of the same
+        position.
+
+        Parameters
+        ----------
+        spec : the search.
+        incarnation, position : of the model.
+
+        Raises
+        ------
+        JobsFull, ModelNotFound
+        """
+        for record in await self._searches(incarnation):
+            if (record.spec.params, record.spec.data) != (spec.params, spec.data) or record.spec.model != spec.model:
+                continue
+            sampled = record.sampled()
+            listed = record.state == "succeeded" and sampled is not None and sampled.position == position
+            if listed or not record.has_ended:
+                return record.to_job(), True
+        return await self.submit(spec, None)
+
+    async def doubts(self, incarnation: int, label: str | None) -> tuple[str, dict[str, Any]] | None:
+        """Return the newest finished list of doubts of a model, for a label or for all labels, and the id of its job;
+        None without a list."""
+        for record in await self._searches(incarnation):
+            assert isinstance(record.spec, DoubtsSpec)
+            if record.state != "succeeded" or record.spec.label not in (None, label):
+                continue
+            with suppress(BlobNotFound, BlobDamaged):
+                data = await blob_bytes(self._context.store.blobs, doubts_key(record.id))
+                return record.id, await asyncio.to_thread(json.loads, data)
+        return None
+
+    async def remove_doubts(self, incarnation: int) -> None:
+        """Delete the lists of doubts of a model, and end the searches."""
+        for record in await self._searches(incarnation):
+            with suppress(JobEnded, JobNotFound):
+                if not record.has_ended:
+                    await self.cancel(record.id)
+            await self._job_store.remove_blobs(record.id)
+
+    async def _searches(self, incarnation: int) -> Sequence[JobDocument]:
+        """Return the searches for doubts of a model, the newest first."""
+        await self._job_store.refresh()
+        found = [record for record in self._job_store.jobs.values() if record.incarnation == incarnation]
+        return sorted(found, key=lambda record: (record.created, record.id), reverse=True)
 
     async def _check_datasets_again(self, record: JobDocument) -> None:
         """Withdraw a job whose dataset was deleted while the job was written; later, its datasets cannot be deleted."""

@@ -36,6 +36,11 @@ def gathered_key(id: str) -> str:
     return f"{blobs_of(id)}gathered"
 
 
+def doubts_key(id: str) -> str:
+    """Return the key of the list that a search for doubts has made."""
+    return f"{blobs_of(id)}doubts"
+
+
 class JobStore:
     """Reads and changes the jobs of a store, with a cache as of the last `refresh`.
 

@@ -17,7 +17,7 @@ from manylabel_service.environment import time
 from manylabel_service.errors import JobNotFound, StorageUnavailable
 from manylabel_service.jobs.context import LEASE_SECONDS, POLL_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobDocument, Unchanged, queued
-from manylabel_service.jobs.job_store import BLOBS
+from manylabel_service.jobs.job_store import BLOBS, doubts_key
 from manylabel_service.jobs.local_runner import Runner
 from manylabel_service.jobs.supervision.child_process import remove_stale
 from manylabel_service.models.garbage import GarbageCollector
@@ -119,15 +119,26 @@ class JobMonitor:
         for id in {key.split("/")[1] for key in await self._context.store.blobs.keys(BLOBS)}:
             if not ulid.valid(id.upper()):
                 continue  # a later release may use other names
+            needed: set[str] = set()
             try:
-                unneeded = (await job_store.get(id)).state == "succeeded"
+                record = await job_store.get(id)
+                unneeded = record.state == "succeeded"
+                if unneeded and await self._has_its_model(record):
+                    needed.add(doubts_key(id))
             except JobNotFound:
                 unneeded = True
             except UNREADABLE:  # `refresh` has reported it
                 unneeded = False
             if unneeded:
-                await job_store.remove_blobs(id)
+                await job_store.remove_blobs(id, needed)
         await self._garbage.step()
+
+    async def _has_its_model(self, record: JobDocument) -> bool:
+        """Return whether the model of a search for doubts exists, and was not replaced."""
+        if record.incarnation is None:
+            return False
+        model = await self._context.store.models.find(record.spec.model)
+        return model is not None and model.incarnation == record.incarnation
 
 
 class _Heartbeat(NamedTuple):

@@ -21,7 +21,9 @@ from manylabel_core.records import RecordEncoder
 from manylabel_service.clock import now_ms
 from manylabel_service.environment import time
 from manylabel_service.errors import (
+    ExampleNotFound,
     InvalidExample,
+    InvalidField,
     KeyReused,
     LimitExceeded,
     LogLost,
@@ -45,8 +47,9 @@ from manylabel_service.online.host import Host
 from manylabel_service.online.prediction_store import PredictionStore, StoredPrediction
 from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.controls import Control, Rollback, Served
+from manylabel_service.online.state.corrections import Corrects, Place
 from manylabel_service.online.state.label_table import measured
-from manylabel_service.online.state.log_entries import Update, encode
+from manylabel_service.online.state.log_entries import Change, Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.online.state.served_metrics import ServedBy, VersionMeasures
@@ -55,6 +58,7 @@ from manylabel_service.online.state.tiers import tiers_of_examples
 from manylabel_service.online.updates.admission import Admission, InFlightKeys
 from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.files import Verified
+from manylabel_service.online.updates.replay import LARGE_ENTRY_BYTES
 from manylabel_service.online.updates.update_queue import Pending
 from manylabel_service.slices import Pace, SliceSize, in_slices, in_thread
 from manylabel_service.storage import (
@@ -479,6 +483,69 @@ class Replica(Applier):
             if not example.y.complete:
                 detail = f"must be complete, a list of names: it is the answer of {example.source!r} to count"
                 raise InvalidExample(index, ("y",), detail)
+
+    @when_loaded
+    async def correct(
+        self, position: str, index: int | None, y: Labels, key: IdempotencyKey | None = None
+    ) -> UpdateResult:
+        """Correct the true labels of a learnt example, and learn it once more; or confirm them, if `y` agrees.
+
+        Parameters
+        ----------
+        position : position of the entry of the example.
+        index : index of the example in the entry; None if it is the only one.
+        y : all true labels of the example, or those labels that a person has checked.
+
+        Raises
+        ------
+        ExampleNotFound, LabelNotFound, PositionNotFound, BeforeHistory, HistoryDamaged
+        InvalidField
+            The entry has several examples, and no index was passed.
+        InvalidExample
+            The true labels contradict the groups of the model.
+        NotReady, KeyInFlight, KeyReused, QueueFull, LimitExceeded, StorageUnavailable, ModelGone
+        """
+        self.check_changeable()
+        if (earlier := await self.replayed(key)) is not None:
+            return earlier
+        with self._keys.hold(key):
+            place, example = await self._learnt_example(position, index)
+            model = self.model
+            corrects = Corrects(*place, None if y.complete else y.names)
+            for label in model.resolve(y).names:
+                model.check_label(label)
+            corrected = model.corrected(example, y)
+            examples = () if corrected is None else (corrected,)
+            result, _ = await self._learn(Update(examples, key, corrects=corrects), False, math.inf)
+            assert result is not None
+            return self._answer(result)
+
+    async def _learnt_example(self, position: str, index: int | None) -> tuple[Place, Example]:
+        """Return the place of a learnt example, and the example with its last correction; raises like `correct`."""
+        entry, update = await self._entry(position)
+        if not isinstance(update, Update) or update.corrects is not None or not update.examples:
+            raise ExampleNotFound(self.name, position, index or 0, "the entry is no update with examples")
+        n_examples = len(update.examples)
+        if index is None and n_examples > 1:
+            raise InvalidField(("index",), f"is required: the entry has {n_examples:,} examples")
+        place = entry.position, index or 0
+        if place[1] >= n_examples:
+            raise ExampleNotFound(self.name, *place, f"the entry has {n_examples:,} examples")
+        example = update.examples[place[1]]
+        if (corrected_at := self.model.corrections.find(place).corrected_at) is not None:
+            _, correction = await self._entry(corrected_at)
+            if isinstance(correction, Update) and correction.examples:
+                (example,) = correction.examples
+        return place, example
+
+    async def _entry(self, position: str) -> tuple[Entry, Change]:
+        """Return the entry at a position, also decoded."""
+        try:
+            entry = await self.files.entry(position)
+            large = len(entry.payload) >= LARGE_ENTRY_BYTES
+            return entry, await asyncio.to_thread(decode, entry.payload) if large else decode(entry.payload)
+        except (LogTrimmed, LogLost) as error:
+            raise NotReady(f"the history of model {self.record.name!r} is being trimmed: {error}") from error
 
     @when_loaded
     async def rollback(self, to: str | int, key: IdempotencyKey | None = None) -> UpdateResult:

@@ -18,6 +18,7 @@ CHANGES: list[tuple[str, str, dict[str, Any]]] = [
     ("post", "labels/resume", {"label": "p"}),
     ("put", "groups", {"groups": [{"name": "g", "labels": ["p", "q"], "choose": "one"}]}),
     ("put", "promise", {"precision": 0.99}),
+    ("post", "correct", {"position": "1", "y": {"q": False}}),
     ("post", "rollback", {"position": "0"}),
 ]
 """Changes of a model that has learnt p and q: method, call and body. A stored prediction gets its id in the test."""

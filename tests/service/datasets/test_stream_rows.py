@@ -23,6 +23,7 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.controls import Relabel, Rollback
+from manylabel_service.online.state.corrections import Corrects
 from manylabel_service.online.state.log_entries import Change, Update, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
@@ -430,3 +431,52 @@ async def test_a_vector_is_a_view_that_rows_may_lack(stream: Stream) -> None:
     assert dataset.views["v"].tolist() == [[0.0, -1.5], [0.0, 0.0], [4.0, 5.0]]
     assert dataset.missing["v"].tolist() == [False, True, False]
     assert told(dataset) == [({"b": 2, "v[1]": -1.5}, {"y"}), ({"a": 3}, {"x"}), ({"v[0]": 4, "v[1]": 5}, {"x", "y"})]
+
+
+def correction(position: str, x: Features, y: Sequence[str] | dict[str, bool], index: int = 0) -> Update:
+    return Update((Example(x, labels(y)),), corrects=Corrects(position, index, None))
+
+
+async def test_rows_have_the_corrected_labels(stream: Stream) -> None:
+    await stream.create()
+    first = await stream.learn((named(a=1), ["x"]), (named(a=2), ["y"]))
+    some = await stream.learn((named(a=3), {"x": True}))
+    await stream.append(correction(first, named(a=2), ["x"], 1))
+    last = await stream.learn((named(a=4), ["z"]))
+    await stream.append(Relabel("x", "w"))
+    await stream.append(correction(some, named(a=3), ["w", "z"]))
+    await stream.append(correction(first, named(a=2), ["w", "y"], 1))
+    await stream.append(Update((), corrects=Corrects(first, 0, ("x",))))
+    everything = [({"a": 1}, {"w"}), ({"a": 2}, {"w", "y"}), ({"a": 3}, {"w", "z"}), ({"a": 4}, {"z"})]
+    for n in (1, 2, 3, 4, 9):
+        counts, dataset = await stream.rows(n)
+        assert told(dataset) == everything[-n:]
+        assert (counts.rows, counts.learnt, counts.partial, counts.rolled_back) == (min(n, 4), 4, 0, 0)
+    await stream.append(correction(last, named(a=4), {"x": True}))
+    counts, dataset = await stream.rows(9)
+    assert told(dataset) == everything[:-1]
+    assert counts.partial == 1
+
+
+async def test_a_correction_that_was_rolled_back_changes_no_row(stream: Stream) -> None:
+    await stream.create()
+    first = await stream.learn((named(a=1), ["x"]), (named(a=2), ["y"]))
+    before = await stream.snapshot()
+    await stream.append(correction(first, named(a=1), ["y"]))
+    await stream.append(Rollback(before))
+    counts, dataset = await stream.rows(9)
+    assert told(dataset) == [({"a": 1}, {"x"}), ({"a": 2}, {"y"})]
+    assert (counts.rows, counts.learnt, counts.rolled_back) == (2, 2, 1)
+
+
+async def test_a_correction_of_an_example_before_the_log_is_no_row(stream: Stream) -> None:
+    await stream.create()
+    first = await stream.learn((named(a=1), ["x"]), (named(b=1), ["y"]))
+    middle = await stream.snapshot()
+    await stream.learn((named(a=2), ["x"]))
+    await stream.append(correction(first, named(a=1), ["y"]))
+    await stream.snapshot()
+    await stream.store.logs.trim(stream.record, middle)
+    counts, dataset = await stream.rows(9)
+    assert told(dataset) == [({"a": 2}, {"x"})]
+    assert (counts.rows, counts.learnt, counts.available) == (1, 3, 3)

@@ -16,6 +16,7 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.apply import ApplyBatch, ApplyResult, LogEntry
 from manylabel_service.online.state.controls import Describe, Regroup, Relabel, Rollback, SetPromise
+from manylabel_service.online.state.corrections import Corrects
 from manylabel_service.online.state.log_entries import Change, Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
@@ -196,6 +197,15 @@ pauses = st.builds(Relabel, letters, st.none(), keys, paused=st.booleans())
 
 
 @st.composite
+def corrections(draw: st.DrawFn, position: int) -> Update:
+    """A correction, or a confirmation, of an example of an earlier entry, or of none."""
+    at = str(draw(st.integers(1, max(1, position - 1))))
+    labels = draw(st.none() | st.lists(letters, unique=True, max_size=2).map(tuple))
+    learnt = draw(st.lists(examples(), max_size=1).map(tuple))
+    return Update(learnt, draw(keys), corrects=Corrects(at, draw(st.integers(0, 1)), labels))
+
+
+@st.composite
 def logs(draw: st.DrawFn) -> Log:
     """Updates, changes of labels, and rollbacks to where the log has been before."""
     log: list[LogEntry] = []
@@ -206,7 +216,7 @@ def logs(draw: st.DrawFn) -> Log:
         edits = st.dictionaries(letters, st.dictionaries(st.sampled_from(["title", "uri"]), st.none() | letters))
         describes = st.builds(Describe, edits, keys)
         controls = rollbacks | relabels | describes | regroups | promises
-        log.append(LogEntry(str(position), draw(updates() | updates() | controls)))
+        log.append(LogEntry(str(position), draw(updates() | updates() | controls | corrections(position))))
     return log
 
 

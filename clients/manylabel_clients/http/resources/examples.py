@@ -89,7 +89,7 @@ def encode_example(
     if y is None:
         return b"{%b}" % x_bytes
     with located("/y"):
-        return b'{%b,"y":%b%b}' % (x_bytes, encode(_labels(y)), _others(weight, source, ref))
+        return b'{%b,"y":%b%b}' % (x_bytes, encode(labels_to_json(y)), _others(weight, source, ref))
 
 
 def encode_pair(example: Example) -> bytes:
@@ -117,7 +117,7 @@ def encode_truth(
     if not isinstance(id, str):
         raise TypeError(f"/id must be a string, not {type(id).__name__}")
     with located("/y"):
-        return b'{"id":%b,"y":%b%b}' % (encode(id), encode(_labels(y)), _others(weight, source, ref))
+        return b'{"id":%b,"y":%b%b}' % (encode(id), encode(labels_to_json(y)), _others(weight, source, ref))
 
 
 def _others(weight: float | None, source: str | None, ref: str | None) -> bytes:
@@ -172,7 +172,7 @@ def _features(x: Any) -> Any:
     )
 
 
-def _labels(y: Any) -> Any:
+def labels_to_json(y: Any) -> Any:
     """Return the true labels of one example as JSON; raise TypeError if `y` is neither names nor a mapping of names
     to bool."""
     if isinstance(y, Mapping):

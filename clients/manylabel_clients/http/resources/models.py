@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import httpx2
 
 from manylabel_clients.http.errors import ManyLabelError, TooLarge
+from manylabel_clients.http.resources.doubts import DoubtCalls
 from manylabel_clients.http.resources.examples import (
     Example,
     Features,
@@ -71,7 +72,7 @@ class Event:
     """Fields of the server's documentation."""
 
 
-class ModelCalls(LabelCalls, SnapshotCalls, ForgettingCalls, VersionCalls):
+class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, ForgettingCalls, VersionCalls):
     """Calls of `Model` and `AsyncModel`."""
 
     def __init__(self, connections: Connections, name: str) -> None:

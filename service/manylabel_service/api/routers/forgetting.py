@@ -135,6 +135,7 @@ async def forget(request: Request, response: Response, context: ContextOf, name:
         found = await replica.find_entries(_positions(wanted))
         selection = Selection(frozenset(wanted.refs or ()), frozenset(found))
         receipt = await context.forgetter.begin(replica, selection, access_of(request).key_id)
+        await context.jobs.remove_doubts(replica.record.incarnation)  # lists have references and features
     response.headers["Location"] = f"/v1/models/{name}/forget/{receipt.id}"
     return _document(name, receipt)
 

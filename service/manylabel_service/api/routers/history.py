@@ -53,14 +53,27 @@ class AuditOfEntry(ResponseModel):
     """Probability with which the audit was drawn."""
 
 
+class CorrectedExample(ResponseModel):
+    """Learnt example that a correction is about."""
+
+    position: str
+    """Position of the entry of the example."""
+    index: int
+    """Index of the example in the entry."""
+    labels: list[str] | None
+    """Labels that a person has checked; null for all."""
+
+
 class HistoryEntry(At):
     """Entry of the log of a model; its kind determines the fields."""
 
     time: str
     """Time of the append, by the clock of the store (RFC 3339, UTC)."""
-    kind: Literal["update", "rollback", "label", "describe", "groups", "promise", "served"]
+    kind: Literal["update", "correction", "rollback", "label", "describe", "groups", "promise", "served"]
     examples: list[LoggedExample] | None = None
-    """Examples of an update."""
+    """Examples of an update; of a correction, the corrected example, or none if its labels were confirmed."""
+    corrects: CorrectedExample | None = None
+    """Example that a correction is about."""
     prediction_ids: list[str] | None = None
     """Ids of the stored predictions whose labels an update has."""
     stream: LoggedStream | None = None
@@ -166,6 +179,9 @@ def _line(entry: Entry) -> bytes:
     examples = b""
     if isinstance(change, Update):
         line["kind"] = "update"
+        if change.corrects is not None:
+            position, index, labels = change.corrects
+            line |= {"kind": "correction", "corrects": {"position": position, "index": index, "labels": labels}}
         # One at a time, because the numbers of all as Python objects would take ten times the bytes of the entry.
         examples = b',"examples":[' + b",".join(_json(_example(each)) for each in change.examples) + b"]"
         if change.prediction_ids is not None:

@@ -167,6 +167,9 @@ class MetricsOfSource(ResponseModel):
 class Metrics(BothMeasures, Counted):
     """Prequential metrics of a model at one position."""
 
+    corrections: int | None = omitted_if_none()
+    """Number of corrections of learnt examples. The metrics count these examples with their first labels, once; omitted
+    for none."""
     by_source: dict[Literal["machine", "rule"], MetricsOfSource] | None = omitted_if_none()
     """Agreement with labels that are not from people, by their source; present if there were any. All other metrics
     count labels of people only."""

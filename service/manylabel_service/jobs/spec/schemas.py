@@ -209,6 +209,34 @@ class JobSpec(_RequestModel):
         return search.model_copy(update={"params": TRAINERS[trainer].searched(params)})
 
 
+MAX_DOUBTS = 1_000
+"""Maximum number of doubts in a list."""
+
+
+class DoubtsSpec(JobSpec):
+    """Search for the doubtful labels of the examples of an online model; its `model` is that model."""
+
+    trainer: Literal["doubts"] = "doubts"
+
+    @field_validator("trainer")
+    @classmethod
+    def _known(cls, trainer: str) -> str:
+        return trainer
+
+    @field_validator("params")
+    @classmethod
+    def _complete(cls, params: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if params.keys() != {"label", "top"}:
+            raise ValueError("params must be label and top")
+        return params
+
+    @property
+    def label(self) -> str | None:
+        """The only label that is judged; None for all."""
+        label: str | None = self.params["label"]
+        return label
+
+
 class Trials(_ResponseModel):
     """Progress of a search."""
 

@@ -4,15 +4,15 @@ import asyncio
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from manylabel_service.clock import now_ms
 from manylabel_service.datasets.from_stream import rows_of_stream
-from manylabel_service.errors import BlobDamaged, BlobNotFound, StorageFull, StorageUnavailable
+from manylabel_service.errors import BlobDamaged, BlobNotFound, ModelGone, StorageFull, StorageUnavailable
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import Checkpoint, JobDocument, Task
-from manylabel_service.jobs.job_store import blobs_of, gathered_key
-from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, Result, Rows, StreamSample
+from manylabel_service.jobs.job_store import blobs_of, doubts_key, gathered_key
+from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, DoubtsSpec, Result, Rows, StreamSample
 from manylabel_service.jobs.supervision.lease import TaskLease
 from manylabel_service.jobs.training.request import (
     CHECKPOINT,
@@ -24,6 +24,7 @@ from manylabel_service.jobs.training.request import (
     FitResult,
     Part,
 )
+from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.storage import blob_to_file, file_to_blob
 from manylabel_service.trained.publishing import publish
 from manylabel_service.trained.version import VersionMeta
@@ -50,9 +51,9 @@ class InputFiles:
         spec, settings = self._record.spec, self._context.settings
         rows = await self._rows()
         request = FitRequest(
-            kind="trial" if self._task.stage == "trial" else "fit",
+            kind="doubts" if isinstance(spec, DoubtsSpec) else "trial" if self._task.stage == "trial" else "fit",
             trainer=spec.trainer,
-            params=self._task.params,
+            params=await self._params(),
             seed=spec.seed,
             rows=rows,
             held=await self._held(),
@@ -66,6 +67,18 @@ class InputFiles:
         )
         await self._checkpoint()
         request.write(self._directory)
+
+    async def _params(self) -> dict[str, Any]:
+        """Return the parameters of the task; of a search for doubts, also the spec of the model.
+
+        Raises FilesChanged.
+        """
+        if not isinstance(self._record.spec, DoubtsSpec):
+            return self._task.params
+        record = await self._context.store.models.find(self._record.spec.model)
+        if record is None or record.incarnation != self._record.incarnation:
+            raise FilesChanged("the model was replaced after its examples were sampled; begin again")
+        return {**self._task.params, "spec": read_spec(record.spec).to_bytes().decode()}
 
     async def _rows(self) -> Part:
         data = self._record.spec.data
@@ -125,16 +138,32 @@ class TooFewExamples(Exception):
 async def gather(context: JobContext, record: JobDocument, directory: Path) -> StreamSample:
     """Sample the examples of a stream and store them with the job; return their number. Raises TooFewExamples or
     ServiceError."""
-    data = record.spec.data
+    data, doubts = record.spec.data, isinstance(record.spec, DoubtsSpec)
     assert isinstance(data, DataOfStream)
-    counts = await rows_of_stream(context.store, context.settings, data.stream, data.last, directory / DATA)
+    if doubts:
+        await check_incarnation(context, record)
+    counts = await rows_of_stream(context.store, context.settings, data.stream, data.last, directory / DATA, doubts)
     text = counts.to_text()
-    minimum = counts.available if data.minimum is None else data.minimum
+    minimum = data.minimum or (0 if doubts else counts.available)
     if counts.rows < minimum:
         raise TooFewExamples(f"{text}; the job needs {minimum:,}: request fewer, or lower the minimum")
     await file_to_blob(context.store.blobs, directory / DATA, gathered_key(record.id))
     facts = counts._asdict()
     return StreamSample(**{name: facts[name] for name in StreamSample.model_fields if name in facts}, text=text)
+
+
+async def check_incarnation(context: JobContext, record: JobDocument) -> None:
+    """Raise ModelGone unless the model of a search for doubts is that of its submission, which no other replaced."""
+    found = await context.store.models.find(record.spec.model)
+    if found is None or found.incarnation != record.incarnation:
+        raise ModelGone(record.spec.model, record.incarnation or 0)
+
+
+async def store_doubts(context: JobContext, record: JobDocument, directory: Path) -> None:
+    """Store the list of a search for doubts with the job, unless the model was replaced. Raises ModelGone,
+    StorageFull or StorageUnavailable."""
+    await check_incarnation(context, record)
+    await file_to_blob(context.store.blobs, directory / RESULT, doubts_key(record.id))
 
 
 class CheckpointUploads:

@@ -25,7 +25,8 @@ from manylabel_service.errors import (
 )
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import JobDocument, LeaseLost, NotClaimable, Task
-from manylabel_service.jobs.spec.schemas import DataOfStream, Result
+from manylabel_service.jobs.job_store import doubts_key
+from manylabel_service.jobs.spec.schemas import DataOfStream, DoubtsSpec, Result
 from manylabel_service.jobs.supervision.child_process import ChildProcess, task_directory
 from manylabel_service.jobs.supervision.files import (
     CheckpointUploads,
@@ -34,6 +35,7 @@ from manylabel_service.jobs.supervision.files import (
     TooFewExamples,
     gather,
     publish_result,
+    store_doubts,
 )
 from manylabel_service.jobs.supervision.lease import TaskChange, TaskLease
 from manylabel_service.jobs.training.child import ORPHANED
@@ -132,7 +134,7 @@ class Supervision:
     async def _delete_blobs(self) -> None:
         """Delete the blobs that are not needed after the end of the task."""
         if self._task.stage == "fit":
-            await self._context.job_store.remove_blobs(self._record.id)
+            await self._context.job_store.remove_blobs(self._record.id, keep=(doubts_key(self._record.id),))
         elif self._task.checkpoint is not None:
             await self._context.store.blobs.delete(self._task.checkpoint.key)
 
@@ -140,6 +142,10 @@ class Supervision:
         """Return the change of the job that ends the task."""
         number, token = self._lease.number, self._lease.token
         with task_directory(self._context.settings.data_dir / "jobs") as directory:
+            if isinstance(self._record.spec, DoubtsSpec) and self._task.stage == "fit":
+                outcome = await self._trained(directory)
+                await self._store_doubts(directory)
+                return lambda job, _, now: job.succeed(number, token, None, now, outcome)
             if self._task.stage == "fit":
                 fit = FitResult.model_validate(await self._trained(directory))
                 result = await self._publish(directory, fit)
@@ -162,6 +168,14 @@ class Supervision:
         assert isinstance(data, DataOfStream)
         self._lease.add_log_line(f"took examples from the stream of model {data.stream}: {taken.text}")
         return taken.model_dump()
+
+    async def _store_doubts(self, directory: Path) -> None:
+        try:
+            await self._lease.retry_until_stored(lambda: store_doubts(self._context, self._record, directory))
+        except StorageFull as error:
+            raise TaskFailed("storage_full", error.answer()) from error
+        except ServiceError as error:
+            raise TaskFailed("stream_unavailable", error.answer()) from error
 
     async def _publish(self, directory: Path, fit: FitResult) -> Result:
         def announce(_: JobDocument, task: Task, __: str) -> None:

@@ -78,12 +78,20 @@ def _work(directory: Path, report: Any) -> None:
     request = FitRequest.read(directory)
     processes.lower_priority(request.niceness, OOM_SCORE)
     from manylabel_core.compiled import when_compiling
-    from manylabel_service.jobs.training.fitting import FitRun
 
+    run: Any
+    if request.kind == "doubts":
+        from manylabel_service.jobs.training.doubts import DoubtsRun
+
+        run = DoubtsRun
+    else:
+        from manylabel_service.jobs.training.fitting import FitRun
+
+        run = FitRun
     _limit_memory(request.memory_bytes)
     text = f"compiling the functions of {request.trainer}, once on this machine, which takes up to a minute"
     with when_compiling(lambda: report("log", {"text": text})):
-        FitRun(request, directory, report).run()
+        run(request, directory, report).run()
 
 
 def _limit_memory(most_bytes: int) -> None:

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from manylabel_core.online.pipeline import Learnt
 from manylabel_core.promise import Decision, Promise
 from manylabel_core.rows import NO_WEIGHTS, Rows, Targets
-from manylabel_service.errors import InvalidExample, KeyReused, PredictionError, ServiceError
+from manylabel_service.errors import (
+    ExampleNotFound,
+    InvalidExample,
+    KeyReused,
+    LabelNotFound,
+    PredictionError,
+    ServiceError,
+)
 from manylabel_service.hosting.examples import Example
 from manylabel_service.idempotency import FORGOTTEN, IdempotencyKey
 from manylabel_service.online.state.controls import Control, LabelChange, new_labels
@@ -246,7 +253,7 @@ class ApplyBatch:
                 while entry.taken < len(entry.update.examples) and len(block) < max_examples and not alone:
                     if not block.takes(self._model, entry):
                         break
-                    alone = block.learns and self._brings_vectors(entry)
+                    alone = entry.update.corrects is not None or (block.learns and self._brings_vectors(entry))
                     if alone and len(block):
                         return
                     block.add(self._model, entry)
@@ -294,6 +301,11 @@ class ApplyBatch:
         """Collected examples to learn; None without examples."""
         block = self._block
         return (as_rows(block.columns), block.targets) if len(block) and block.learns else None
+
+    @property
+    def collected_examples(self) -> list[tuple[int, Example]]:
+        """Collected examples, each with its index in its entry."""
+        return [(number - 1, each) for number, each in zip(self._block.numbers, self._block.examples, strict=True)]
 
     def learn(self) -> None:
         """Learn the collected examples, or apply or begin an entry that takes long."""
@@ -404,9 +416,11 @@ class ApplyBatch:
                 )
             if update.stream is not None:
                 entry.skipped = model.streams.n_learnt(update.stream)
+            if update.corrects is not None:
+                model.check_correction(update.corrects, entry.logged.position)
             if entry.logged.checked is None or not entry.logged.checked.still_valid(model):
                 _check_examples(model, update, entry.skipped)
-        except (InvalidExample, PredictionError) as error:
+        except (InvalidExample, PredictionError, ExampleNotFound, LabelNotFound) as error:
             return ApplyResult(error)
         return None
 
@@ -426,7 +440,10 @@ class ApplyBatch:
             if probabilities is not None:
                 probabilities = probabilities.copy()
                 shown.agree(probabilities)
-        if block.learns:
+        corrects = any(entry.update.corrects is not None for entry in block.entries)  # then it is the only entry
+        if corrects:
+            pass  # the metrics and the promises count the example as it was learnt first
+        elif block.learns:
             _measure(model, block, scores, probabilities, block.targets)
         else:
             for row in range(len(block)):
@@ -434,7 +451,7 @@ class ApplyBatch:
         if model.promises.parity is not None and block.has_late:
             _count_teacher(model, block)
         promise, decisions = model.promises.promise, None
-        if promise is not None and probabilities is not None:
+        if promise is not None and probabilities is not None and not corrects:
             decisions = _decide(model, promise, block, scores, probabilities)
         for row, (n_known, entry) in enumerate(zip(block.n_known, block.entries, strict=True)):
             if entry.update.want_predictions:
@@ -446,7 +463,8 @@ class ApplyBatch:
                 entry.decisions.append(np.array([decision.review, *decision.applied], dtype=np.int32))
         for row, column in alarms:
             label = model.labels.names[column - 1] if column else None
-            number = n_given + sum(example.source == "human" for example in block.examples[: row + 1])
+            n_counted = 0 if corrects else sum(example.source == "human" for example in block.examples[: row + 1])
+            number = n_given + n_counted
             if number:
                 model.prequential.note_alarm(number, column)
             block.entries[row].alarms.append((block.learnt_numbers[row], label))
@@ -472,6 +490,8 @@ class ApplyBatch:
         )
         if update.key is not None:
             model.keys.add(update.key, answer)
+        if update.corrects is not None:
+            model.correct(update.corrects, model.position if learnt else None)
         return ApplyResult(
             answer,
             replayed=entry.skipped == len(update.examples),

@@ -9,8 +9,9 @@ An origin is null or [prediction ids, served scores, stream key, stream lines], 
 names], ...], decisions], each possibly null, if versions of a trained model served or something was promised, then by
 the last line, if it was forgotten. A decision is null or bytes; if parity was promised, a pair [decision on labels,
 deferral]. An example is [names, indices, values, label names, signs, complete], then its weight, the source of its
-labels, its vectors, {field: values}, and its reference; defaults at the end (1, "human", null) are omitted. The format
-is the number since which entries have this layout.
+labels, its vectors, {field: values}, and its reference; defaults at the end (1, "human", null) are omitted. A
+correction continues with [position, index, label names or null, examples], with one example or none. The format is the
+number since which entries have this layout.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so an entry replays to the same bits on
 every machine. Decoding executes no code from an entry, and accepts only the output of `encode`.
@@ -31,16 +32,18 @@ from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import MAX_REF_BYTES, Example, Features, Labels, Source
 from manylabel_service.idempotency import FORGOTTEN, MAX_KEY_BYTES, IdempotencyKey
 from manylabel_service.online.state.controls import CONTROLS, Control, Served
+from manylabel_service.online.state.corrections import Corrects
 from manylabel_service.online.state.served_metrics import ServedBy
 from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.release import FORMAT
+from manylabel_service.storage import position_key
 
 LARGEST = float(np.float32(MAX_MAGNITUDE))
 """Maximum absolute value of a number of a vector, which is a float32."""
 
 _FORMAT = 1
-_UPDATE = 0
-"""Code of an update, besides those of control entries."""
+_UPDATE, _CORRECTION = 0, 7
+"""Codes of an update, and of one that corrects an example, besides those of control entries."""
 
 
 class Update(NamedTuple):
@@ -50,7 +53,8 @@ class Update(NamedTuple):
     one id per example, and no prediction gets the same label twice. `served` then has the scores that were served: a
     float64 array per example, one score per label minus its threshold, NaN for none. For a trained model, `answered`
     names the version that served each prediction, and the scores are for the labels of that version. `decisions` are
-    the decisions served with the scores, if precision was promised, and `deferrals` those if parity was.
+    the decisions served with the scores, if precision was promised, and `deferrals` those if parity was. An update that
+    corrects a learnt example (`corrects`) has at most one example, no predictions and no stream.
     """
 
     examples: tuple[Example, ...]
@@ -63,6 +67,7 @@ class Update(NamedTuple):
     answered: tuple[ServedBy, ...] | None = None
     decisions: tuple[Decision | None, ...] | None = None
     deferrals: tuple[Deferral | None, ...] | None = None
+    corrects: Corrects | None = None
 
     def without(self, indices: Container[int]) -> "Update":
         """Return the update without the examples at these indices."""
@@ -87,7 +92,7 @@ class Update(NamedTuple):
         left = self.without(indices)
         stream = self.stream and left.stream and left.stream._replace(through=self.stream.last)
         key = self.key and self.key._replace(digest=FORGOTTEN)
-        return left._replace(stream=stream, key=key, want_predictions=False, want_probabilities=False)
+        return left._replace(stream=stream, key=key, want_predictions=False, want_probabilities=False, corrects=None)
 
 
 def as_followed(change: "Change") -> "Change":
@@ -122,6 +127,8 @@ def encode_head(update: Update) -> bytes:
         probabilities are requested without predictions, or the idempotency key is too long.
     """
     _check(update)
+    if update.corrects is not None:
+        return _packed_head((_FORMAT, _CORRECTION, *_packed_key(update.key), *update.corrects), len(update.examples))
     origin: tuple[Any, ...] | None = None
     if update.prediction_ids is not None or update.stream is not None:
         key, lines, through = update.stream or (None, None, None)
@@ -134,10 +141,14 @@ def encode_head(update: Update) -> bytes:
             if through is not None:
                 origin = (*origin, through)
     wants = (update.want_predictions, update.want_probabilities)
-    head = (_FORMAT, _UPDATE, *_packed_key(update.key), *wants, origin)
+    return _packed_head((_FORMAT, _UPDATE, *_packed_key(update.key), *wants, origin), len(update.examples))
+
+
+def _packed_head(head: tuple[Any, ...], n_examples: int) -> bytes:
+    """Return an entry with these fields, without its examples, which are its last field."""
     packer = msgpack.Packer()
     fields = b"".join(map(packer.pack, head))
-    entry: bytes = packer.pack_array_header(len(head) + 1) + fields + packer.pack_array_header(len(update.examples))
+    entry: bytes = packer.pack_array_header(len(head) + 1) + fields + packer.pack_array_header(n_examples)
     return entry
 
 
@@ -198,6 +209,18 @@ def _update(
     return update
 
 
+def _correction(
+    key: IdempotencyKey | None, position: str, index: int, labels: list[str] | None, examples: list[list[Any]]
+) -> Update:
+    position_key(position)
+    if type(index) is not int or index < 0 or not all(isinstance(label, str) for label in labels or ()):
+        raise ValueError("expected the index of an example, and names of labels")
+    corrects = Corrects(position, index, None if labels is None else tuple(labels))
+    update = Update(tuple(_unpack(*example) for example in examples), key, corrects=corrects)
+    _check(update)
+    return update
+
+
 def _answered(versions: list[int], *labels: list[Any]) -> tuple[ServedBy, ...]:
     """Return the version that served each example, listing the labels of each version only once."""
     known = {int(version): ServedBy(int(version), tuple(names)) for version, names in labels}
@@ -207,7 +230,11 @@ def _answered(versions: list[int], *labels: list[Any]) -> tuple[ServedBy, ...]:
         raise ValueError(f"the labels of version {error} are missing") from error
 
 
-_READERS: dict[int, Callable[..., Change]] = {_UPDATE: _update, **{kind.code: kind.read for kind in CONTROLS}}
+_READERS: dict[int, Callable[..., Change]] = {
+    _UPDATE: _update,
+    _CORRECTION: _correction,
+    **{kind.code: kind.read for kind in CONTROLS},
+}
 
 
 def _key(key: str | None, digest: bytes | None) -> IdempotencyKey | None:
@@ -224,6 +251,9 @@ def _check(update: Update) -> None:
     if update.want_probabilities and not update.want_predictions:
         raise ValueError("probabilities require predictions")
     n_examples = len(update.examples)
+    others = update.want_predictions, update.prediction_ids, update.stream
+    if update.corrects is not None and (n_examples > 1 or any(others)):
+        raise ValueError("a correction has at most one example, no predictions and no stream")
     for kept in (update.prediction_ids, update.served):
         if (kept is None) != (update.prediction_ids is None) or (kept is not None and len(kept) != n_examples):
             raise ValueError(f"{n_examples} examples must have as many ids of predictions, with served scores")

@@ -5,6 +5,7 @@ have the same bits.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -14,14 +15,14 @@ from numpy.typing import NDArray
 
 from manylabel_core import Prequential, Vocabulary
 from manylabel_core.alike import AlikeNames
-from manylabel_core.label_structure import Group
+from manylabel_core.label_structure import Contradiction, Group
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.parity import Deferral, ParityTarget
 from manylabel_core.promise import Decision, Target
 from manylabel_core.records import TextSettings
 from manylabel_core.rows import VECTOR_COLUMNS, Rows
 from manylabel_core.state import DamagedState, NewerState, State
-from manylabel_service.errors import InvalidField, LabelExists, LabelNotFound, LabelsDeclared
+from manylabel_service.errors import ExampleNotFound, InvalidField, LabelExists, LabelNotFound, LabelsDeclared
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.explanations import Explainer, Explanations
 from manylabel_service.hosting.kernels import GATE
@@ -31,6 +32,7 @@ from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_o
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
 from manylabel_service.online.spec.tiers import tiers_of_arrays, tiers_of_spec
 from manylabel_service.online.spec.trained import TRAINED, TrainedSpec
+from manylabel_service.online.state.corrections import Corrections, Corrects, undone
 from manylabel_service.online.state.feature_space import Columns, FeatureSpace
 from manylabel_service.online.state.groups import Groups, check_written, places
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
@@ -108,6 +110,7 @@ class OnlineModel:
     groups : groups and parents of labels; like names, they are not rolled back.
     promises : promises of precision and parity, if any; a rollback undoes what was learnt for them.
     sources : metrics of labels that are not from people.
+    corrections : corrected examples, and labels that were confirmed.
     old_names : names of labels before they were renamed or merged.
     alike : names of labels by their common form; not part of the state.
     relabels : number of times that this process renamed, merged or retired a label, or changed groups.
@@ -142,6 +145,7 @@ class OnlineModel:
         self.groups = Groups()
         self.promises = Promises()
         self.sources = SourceMetrics()
+        self.corrections = Corrections()
         self.alike = AlikeNames()
         self.relabels = 0
         self.position = START
@@ -163,7 +167,7 @@ class OnlineModel:
     def _nbytes_of_others(self) -> int:
         """Bytes of everything except the learner."""
         names = (self.features, self.labels, self.old_names, self.details, self.groups)
-        requests = (self.keys, self.labelled, self.streams)
+        requests = (self.keys, self.labelled, self.streams, self.corrections)
         optional = sum(part.nbytes for part in (self.answers, self.titles, self.promises) if part is not None)
         return optional + sum(part.nbytes for part in (*names, self.prequential, *requests))
 
@@ -284,6 +288,8 @@ class OnlineModel:
     def measures(self) -> dict[str, Any]:
         """Return the number of examples learnt, the prequential metrics, and drift."""
         others = {**self.sources.to_json(), **self.promises.to_metrics(self.labels.names)}
+        if self.corrections.count:
+            others["corrections"] = self.corrections.count
         return {"updates": self.updates, **measured(self.prequential), **others, **self.drift()}
 
     def drift(self) -> dict[str, Any]:
@@ -363,7 +369,7 @@ class OnlineModel:
             self.titles.give_all(self.details.by_column(), len(self.labels))
             self.give_titles(len(self.features.names))
         self.promises.roll_back(target.promises)
-        self.sources = target.sources
+        self.sources, self.corrections = target.sources, target.corrections
         self.labelled.parts.roll_back(target.labelled.parts)
         self.features.ignored, self.ignored_labels = target.features.ignored, target.ignored_labels
         self.words = target.words
@@ -503,6 +509,52 @@ class OnlineModel:
         if self.titles is not None and isinstance(self.learner, OnlineLearner):
             self.titles.give(self.learner.pipeline, self.features.names, n_known)
 
+    def check_correction(self, corrects: Corrects, position: str) -> None:
+        """Raise ExampleNotFound or LabelNotFound unless an entry at a position can correct an example."""
+        if position_key(corrects.position) >= position_key(position):
+            raise ExampleNotFound(self.spec.name, *corrects.place, "it is not an earlier entry")
+        if undone(corrects.position, self.rollbacks):
+            raise ExampleNotFound(self.spec.name, *corrects.place, "a rollback has undone the entry")
+        for label in corrects.labels or ():
+            self._live_column(self.old_names.current(label, self.labels.names))
+
+    def check_label(self, label: str) -> None:
+        """Raise LabelNotFound unless the model has a label of this name that is not retired."""
+        self._live_column(label)
+
+    def corrected(self, example: Example, y: Labels) -> Example | None:
+        """Return a learnt example with the true labels that a person states; None if they agree with its own.
+
+        Partial labels replace those of the example; its other labels stay. Names without a current label are omitted.
+        """
+        own, y = self.resolve(example.y), self.resolve(y)
+        live = {
+            name: sign
+            for name, sign in zip(own.names, own.signs.tolist(), strict=True)
+            if name in self.labels and name not in self.retired
+        }
+        stated = dict(zip(y.names, y.signs.tolist(), strict=True))
+        new = _labels(stated if y.complete else live | stated, own.complete or y.complete)
+        with suppress(Contradiction):  # of the groups, which the dry run of the example reports
+            if self._truth(new) == self._truth(_labels(live, own.complete)):
+                return None
+        return example._replace(y=new, source="human")
+
+    def _truth(self, y: Labels) -> tuple[dict[int, int], bool]:
+        """Return true labels of known names, completed by groups and parents, as signs by column."""
+        columns = self.labels.lookup(y.names)
+        implied, signs, complete = self.implied(list(columns), y.signs, y.complete)
+        relevant = dict(zip(implied, signs.tolist(), strict=True))
+        return {column: sign for column, sign in relevant.items() if sign > 0 or not complete}, complete
+
+    def correct(self, corrects: Corrects, position: str | None) -> None:
+        """Remember a correction that was learnt by the entry at a position, or confirmed labels (None)."""
+        columns = None
+        if corrects.labels is not None:
+            names = self.labels.names
+            columns = self.labels.lookup([self.old_names.current(label, names) for label in corrects.labels])
+        self.corrections.add(corrects.place, position, columns)
+
     def _live_column(self, label: str) -> int:
         """Return the column of a label that is not retired; raises LabelNotFound."""
         column = self.labels.get(label)
@@ -576,6 +628,7 @@ class OnlineModel:
         seed.retired, seed.paused = self.retired, self.paused
         seed.old_names, seed.details, seed.groups = self.old_names, self.details, self.groups
         seed.promises, seed.sources = self.promises.without_waiting(), self.sources
+        seed.corrections.count = self.corrections.count  # the positions are those of another log
         seed.scaled_before = self.scaled_before
         seed.position = SEED
         return seed.to_buffer()
@@ -614,6 +667,8 @@ class OnlineModel:
         }
         if self.answers is not None:
             arrays["answers"] = self.answers.to_array()
+        if self.corrections:
+            arrays["corrections"] = self.corrections.to_array()
         # The names that a spec declares are also in the arrays.
         declared = {kind for kind in ("features", "labels") if isinstance(getattr(self.spec, kind), list)}
         header = {
@@ -674,6 +729,9 @@ class OnlineModel:
         model = cls((TrainedSpec if spec.get("algorithm") == TRAINED else ModelSpec).model_validate(spec))
         GATE.require(tiers_of_arrays(arrays))
         model.learner.pipeline.grow_vectors(_lengths(arrays))
+        if "corrections" in arrays:
+            n_labels = len(arrays["labels.offsets"]) - 1
+            model.corrections = Corrections.from_array(arrays["corrections"], n_labels)
         for given, due in zip((arrays, header), model._state(), strict=True):
             check_names(set(given), set(due))
         model.learner.restore(_group("learner", arrays))
@@ -708,6 +766,13 @@ class OnlineModel:
             model.rollbacks = check_rollbacks(header["rollbacks"], MAX_ROLLBACKS)
         _check_facts(model, arrays)
         return model
+
+
+def _labels(signs: Mapping[str, int], complete: bool) -> Labels:
+    """Return true labels by their signs."""
+    if complete:
+        return Labels.all_of([name for name, sign in signs.items() if sign > 0])
+    return Labels(tuple(signs), np.array(list(signs.values()), dtype=np.int8), complete=False)
 
 
 def as_rows(columns: Sequence[Columns]) -> Rows:
@@ -821,7 +886,7 @@ def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> Non
     parts.check(len(model.labels))
     if model.answers is not None:
         model.answers.check(model.updates, parts)
-    elif model.prequential.given + model.sources.learnt != model.updates:
+    elif model.prequential.given + model.sources.learnt + model.corrections.count != model.updates:
         raise ValueError("the metrics do not match the number of examples learnt")
     else:
         model.prequential.check_parts(parts.measured.values())

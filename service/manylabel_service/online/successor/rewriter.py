@@ -16,6 +16,7 @@ from manylabel_service.online.history.catalogue import Catalogue, Segment
 from manylabel_service.online.history.segment import decode as decode_segment
 from manylabel_service.online.history.segment import encode as encode_segment
 from manylabel_service.online.snapshots.quota import SnapshotQuota
+from manylabel_service.online.state.corrections import Corrects
 from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.successor.writer import SuccessorWriter
@@ -35,7 +36,8 @@ class Selection:
 
     def of(self, entry: Entry, update: Update) -> list[int]:
         """Return the indices of the examples in an update that must be forgotten."""
-        if entry.position in self.positions:
+        corrected = update.corrects and update.corrects.position
+        if entry.position in self.positions or corrected in self.positions:
             return list(range(len(update.examples)))
         return [n for n, example in enumerate(update.examples) if example.ref is not None and example.ref in self.refs]
 
@@ -86,6 +88,8 @@ class Rewriter(SuccessorWriter):
         self._new: OnlineModel | None = None
         self.counted = Findings()
         """Examples omitted from the new history; more than `find` returned if entries were added later."""
+        self._gone: dict[str, Sequence[int]] = {}
+        """Indices of the examples omitted from each entry."""
 
     async def find(self) -> Findings:
         """Find the examples to forget."""
@@ -237,7 +241,10 @@ class Rewriter(SuccessorWriter):
             change, left = logged.change, entry
             if isinstance(change, Update) and (indices := self._selection.of(entry, change)):
                 left = await asyncio.to_thread(self._without, entry, indices)
+                self._gone[entry.position] = indices
                 _count(self.counted, entry, (change, indices), "")
+            elif isinstance(change, Update) and change.corrects is not None:
+                left = self._moved(entry, change.corrects)
             if isinstance(result.answer, ServiceError):  # otherwise the change might be learnt now
                 left = entry._replace(payload=encode(Update(())))
             amended.append(left)
@@ -249,6 +256,17 @@ class Rewriter(SuccessorWriter):
         whole = decode(entry.payload)  # with served scores, which a promoted follower does not learn
         assert isinstance(whole, Update)
         return entry._replace(payload=encode(whole.forgetting(indices)))
+
+    def _moved(self, entry: Entry, corrects: Corrects) -> Entry:
+        """Return a correction with the index that its example has in the new history."""
+        if not (gone := self._gone.get(corrects.position)):
+            return entry
+        update = decode(entry.payload)
+        assert isinstance(update, Update)
+        if corrects.number in gone:
+            return entry._replace(payload=encode(update.forgetting(range(len(update.examples)))))
+        number = corrects.number - sum(index < corrects.number for index in gone)
+        return entry._replace(payload=encode(update._replace(corrects=corrects._replace(number=number))))
 
     # -- ending -----------------------------------------------------------------------------------
 

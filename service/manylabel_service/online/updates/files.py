@@ -10,7 +10,14 @@ from typing import NamedTuple
 import structlog
 
 from manylabel_core.state import DamagedState
-from manylabel_service.errors import BeforeHistory, HistoryDamaged, LogLost, LogTrimmed, ModelDamaged
+from manylabel_service.errors import (
+    BeforeHistory,
+    HistoryDamaged,
+    LogLost,
+    LogTrimmed,
+    ModelDamaged,
+    PositionNotFound,
+)
 from manylabel_service.hosting.events import Event
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
@@ -23,7 +30,7 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.events import events_of
 from manylabel_service.online.updates.replay import Interrupted, LogReplayer, TargetLost
 from manylabel_service.slices import HalfPace
-from manylabel_service.storage import SEED, START, ModelMeta, Store, position_key
+from manylabel_service.storage import SEED, START, Entry, ModelMeta, Store, position_key
 
 log = structlog.get_logger()
 
@@ -132,6 +139,22 @@ class ModelFiles:
         key = position_key(begin)
         stored = {snapshot.position for snapshot in await self.store.snapshots.all(self.record)}
         return min((at for at in stored if position_key(at) >= key), key=position_key, default=begin)
+
+    async def entry(self, position: str) -> Entry:
+        """Return the entry at a position; raise PositionNotFound, BeforeHistory, HistoryDamaged, or errors of the
+        store."""
+        reader = self.history()
+        begin, at = await reader.begin(), await reader.find(position)
+        stored = [each for each in await self._stored_before(at, begin) if each != at]
+        after = stored[0] if stored else begin
+        while entries := await reader.read(after):
+            for entry in entries:
+                if entry.position == at:
+                    return entry
+            after = entries[-1].position
+            if position_key(after) > position_key(at):
+                break
+        raise PositionNotFound(self.record.name, position)
 
     async def events(self, after: str, through: str) -> list[Event] | None:
         """Return the events after a position and up to another; None if the history no longer has all of these entries.

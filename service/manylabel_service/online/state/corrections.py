@@ -1,0 +1,122 @@
+"""Corrections of learnt examples, and true labels that a person has confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_service.storage import position_key
+
+MAX_CHECKED = 100_000
+"""Maximum number of examples of a model whose corrections and confirmed labels are remembered; the oldest are dropped.
+Readers of the history still see the corrections of others."""
+
+_EXAMPLE_BYTES, _LABEL_BYTES = 300, 40
+"""Estimated bytes of an example, and of each of its labels; constants, so the result does not depend on the machine."""
+
+Place = tuple[str, int]
+"""Position of the entry of an example, and the index of the example in the entry."""
+
+
+class Corrects(NamedTuple):
+    """Learnt example whose true labels an update replaces or confirms.
+
+    `number` is the index of the example in its entry. `labels` are the names of the labels that a person has checked;
+    None: all. If none of them was wrong, the update has no example; otherwise its example is the corrected one.
+    """
+
+    position: str
+    number: int
+    labels: tuple[str, ...] | None
+
+    @property
+    def place(self) -> Place:
+        """Place of the learnt example."""
+        return self.position, self.number
+
+
+class Checked(NamedTuple):
+    """Knowledge about an example: position of its last correction, or None, and columns of checked labels, or None for
+    all."""
+
+    corrected_at: str | None
+    columns: frozenset[int] | None
+
+
+class Corrections:
+    """Checked examples by place, in the order of the last check. A rollback restores all of it.
+
+    Attributes
+    ----------
+    count : number of corrections learnt; the metrics do not count these examples.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._checked: dict[Place, Checked] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.count or self._checked)
+
+    @property
+    def nbytes(self) -> int:
+        """Estimated bytes of memory."""
+        n_columns = sum(len(each.columns or ()) for each in self._checked.values())
+        return _EXAMPLE_BYTES * len(self._checked) + _LABEL_BYTES * n_columns
+
+    def find(self, place: Place) -> Checked:
+        """Return what is known about an example."""
+        return self._checked.get(place, Checked(None, frozenset()))
+
+    def add(self, place: Place, position: str | None, columns: Iterable[int] | None) -> None:
+        """Record a check of labels, at the position of the correction if there is one; drop the oldest above the
+        limit."""
+        before = self._checked.pop(place, Checked(None, frozenset()))
+        all_checked = columns is None or before.columns is None
+        checked = None if all_checked else before.columns | frozenset(columns)  # type: ignore[operator, arg-type]
+        self._checked[place] = Checked(position or before.corrected_at, checked)
+        self.count += position is not None
+        while len(self._checked) > MAX_CHECKED:
+            del self._checked[next(iter(self._checked))]
+
+    def to_array(self) -> NDArray[np.uint8]:
+        """Return the corrections as bytes."""
+        rows = [
+            [*place, each.corrected_at, None if each.columns is None else sorted(each.columns)]
+            for place, each in self._checked.items()
+        ]
+        return np.frombuffer(msgpack.packb([self.count, rows]), dtype=np.uint8)
+
+    @classmethod
+    def from_array(cls, packed: NDArray[np.uint8], n_labels: int) -> Corrections:
+        """Restore from the output of `to_array`. Raises ValueError."""
+        corrections = cls()
+        try:
+            corrections.count, rows = msgpack.unpackb(packed.tobytes())
+            for position, index, at, columns in rows:
+                for each in (position, *(() if at is None else (at,))):
+                    position_key(each)
+                checked = None if columns is None else frozenset(columns)
+                if type(index) is not int or index < 0 or not _are_columns(checked or (), n_labels):
+                    raise ValueError("expected indices and columns of labels")
+                corrections._checked[position, index] = Checked(at, checked)
+        except (TypeError, AttributeError, msgpack.UnpackException) as error:
+            raise ValueError(f"corrections: {error}") from error
+        count = corrections.count
+        if type(count) is not int or not 0 <= count < 2**53 or len(corrections._checked) > MAX_CHECKED:
+            raise ValueError("corrections: expected a count, and at most the maximum of examples")
+        return corrections
+
+
+def _are_columns(columns: Iterable[Any], n_labels: int) -> bool:
+    return all(type(column) is int and 0 <= column < n_labels for column in columns)
+
+
+def undone(position: str, rollbacks: Sequence[tuple[str, str]]) -> bool:
+    """Return whether a rollback has undone the entry at a position; the rollbacks are (position, target)."""
+    key = position_key(position)
+    return any(position_key(to) < key < position_key(at) for at, to in rollbacks)
