@@ -21,7 +21,6 @@ class KafkaBroker:
     def __init__(self, directory: Path) -> None:
         assert Path(TANSU).exists(), f"there is no {TANSU}: run make test-kafka"
         self.servers = f"127.0.0.1:{free_port()}"
-        self.url = f"kafka://{self.servers}"
         self._log = directory / "tansu.log"
         self.process: subprocess.Popen[bytes] | None = None
 
