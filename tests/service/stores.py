@@ -85,7 +85,11 @@ def with_blobs_at(address: str, stores: StoreUnderTest, n_objects: Callable[[], 
 
         async def open_both() -> None:
             await opened()
-            await agree_on_blobs(store, address)
+            try:
+                await agree_on_blobs(store, address)
+            except BaseException:
+                await store.close()
+                raise
 
         store.open = open_both  # type: ignore[method-assign]
         return store
