@@ -1,9 +1,9 @@
 """Move of the blobs of a store to a place outside, to another place, or back into the store.
 
-First the store records the new place, where all new blobs are stored from then on. Then each other blob is copied, read
-back, and published in place of the old one by the step that replaces a blob, unless another process has replaced or
-deleted it. A blob is always at one place as a whole, so servers read and write during the move, and a move that was
-interrupted is continued by the next one.
+First the store records the new place, where all new blobs are stored from then on. Then each other blob is copied and
+read back, and the copy replaces the blob, unless another process has replaced or deleted it. A blob is always at one
+place as a whole, so servers read and write during the move, and a move that was interrupted is continued by the next
+one.
 """
 
 from abc import ABC, abstractmethod
@@ -50,7 +50,7 @@ class MovableBlobs(ABC):
 
     @abstractmethod
     async def _put(self, key: str, pieces: AsyncIterable[bytes], replaced: StoredManifest | None = None) -> int:
-        """Store a blob; in place of a certain one, verify it first, and raise `BlobGone` if the key has another."""
+        """Store a blob; if it replaces a certain one, verify it first, and raise `BlobGone` if the key has another."""
 
     @abstractmethod
     async def _manifest(self, key: str) -> StoredManifest | None:

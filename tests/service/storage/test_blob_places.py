@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from tests.service.stores import StoreUnderTest, pieces_in
+from tests.support.s3_server import S3Server
+from tests.support.server_process import free_port
 from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import (
@@ -106,7 +108,7 @@ def modes(place: Path) -> set[tuple[bool, int]]:
 
 @contextlib.contextmanager
 def unmounted(place: Path) -> Iterator[None]:
-    """An empty directory in place of another, which stays empty."""
+    """An empty directory that has the name of another one, and stays empty."""
     place.rename(place.with_name("elsewhere"))
     place.mkdir()
     yield
@@ -210,6 +212,31 @@ async def test_a_snapshot_with_a_missing_object_is_like_one_that_does_not_exist(
     piece.unlink()
     assert await store.snapshots.get(record, entry.position) is None
     assert await store.snapshots.get(record, START) == b"older"
+
+
+@pytest.mark.archive
+@pytest.mark.parametrize("stores_in", ["s3"], indirect=True)
+async def test_a_bucket_that_is_unreachable_is_named(
+    under_test: StoreUnderTest, store: Store, bucket: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from manylabel_service.storage.places import objects
+
+    await store.blobs.put("b", pieces_of(b"old"))
+    with monkeypatch.context() as patch:
+        patch.setattr(objects, "RETRIES", 0)
+        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+        away: Any = under_test.new()
+        opening = pytest.raises(StorageUnavailable, match=f"the place of blobs {bucket.address}/")
+        with opening as caught:
+            await away.open()
+        assert caught.value.heals
+        away = type(away)(away.address)
+        await away.open()
+        for call in (away.blobs.put("b", pieces_of(b"new")), blob_bytes(away.blobs, "b")):
+            with pytest.raises(StorageUnavailable, match=f"the place of blobs {bucket.address}/"):
+                await call
+        await away.close()
+    assert await blob_bytes(store.blobs, "b") == b"old"
 
 
 # -- dead and slow writers ------------------------------------------------------------------------
