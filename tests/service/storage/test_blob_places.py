@@ -315,7 +315,8 @@ async def test_a_piece_that_is_still_being_written_is_removed_after_a_cancellati
         putting = asyncio.create_task(store.blobs.put("b", pieces_of(b"data")))
         await waiting.wait()
         putting.cancel()
-        await asyncio.sleep(0)
+        done, _ = await asyncio.wait([putting], timeout=0.2)
+        assert not done, "it waits for the thread"
         go_on.set()
         with pytest.raises(asyncio.CancelledError):
             await putting
