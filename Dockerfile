@@ -20,7 +20,7 @@ RUN /opt/manylabel/bin/pip install --constraint constraints.txt --no-deps . && /
 
 FROM python:3.11-slim-bookworm
 RUN useradd --uid 10001 --user-group --no-create-home --home-dir /nonexistent manylabel \
-    && install -d -m 0700 -o manylabel -g manylabel /var/lib/manylabel \
+    && install -d -m 0700 -o manylabel -g manylabel /var/lib/manylabel /var/lib/manylabel-blobs \
     && install -d -o manylabel -g manylabel /var/cache/manylabel /var/log/manylabel
 COPY --from=build /opt/manylabel /opt/manylabel
 ENV PATH=/opt/manylabel/bin:$PATH \

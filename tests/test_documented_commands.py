@@ -13,6 +13,7 @@ from manylabel_clients.command.app import app
 from manylabel_service.access.__main__ import parser as init_parser
 from manylabel_service.archive.__main__ import parser as archive_parser
 from manylabel_service.models.__main__ import parser as upgrade_parser
+from manylabel_service.move_blobs import parser as move_parser
 from manylabel_service.settings import option_names
 
 ROOT = Path(__file__).parents[1]
@@ -34,6 +35,7 @@ HANDED_ON = {
     ("worker",): set(option_names()),
     ("backup",): set(archive_parser("backup")._option_string_actions),
     ("restore",): set(archive_parser("restore")._option_string_actions),
+    ("move-blobs",): set(move_parser()._option_string_actions),
     ("upgrade-store",): set(upgrade_parser()._option_string_actions),
     ("keys", "init"): set(init_parser()._option_string_actions),
 }

@@ -4,6 +4,9 @@ For each store and number of models: creation, the start until the server is rea
 and later predictions of models, bytes a model in the store, and the work of an idle server. Models are built by
 requests: each learns 100 texts of 10 words with 5 labels, in one update. The server has one core; Redis and the client
 have the others.
+
+With `--updates N`, instead, one model on Redis learns N examples, with its blobs in Redis and then in a directory
+outside: bytes of Redis and of the directory after each tenth.
 """
 
 import argparse
@@ -12,6 +15,7 @@ import json
 import os
 import random
 import socket
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -33,11 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", type=int, nargs="+", default=[100, 1_000], help="by default %(default)s")
     parser.add_argument("--stores", choices=["sqlite", "redis"], nargs="+", default=["sqlite", "redis"])
     parser.add_argument("--idle-seconds", type=float, default=60.0, help="of the idle server; by default %(default)s")
+    parser.add_argument("--updates", type=int, help="examples of one model, to measure its growth instead")
     parser.add_argument("--port", type=int, default=18700, help="first of two ports to use")
 
 
 def run(args: argparse.Namespace) -> None:
     os.sched_setaffinity(0, servers.OTHERS)
+    if args.updates:
+        _grow(args)
+        return
     for kind in args.stores:
         for n_models in args.models:
             print(f"\n{kind}, {n_models:,} models")
@@ -50,6 +58,27 @@ def run(args: argparse.Namespace) -> None:
                 n_bytes = _redis_bytes(args.port + 1) if kind == "redis" else _disk_bytes(flags[1])
                 _line("bytes a model in the store", (n_bytes - stored_bytes) / n_models)
                 _measure(args, kind, flags, n_models)
+
+
+def _grow(args: argparse.Namespace) -> None:
+    for outside in (False, True):
+        print(f"\none model, blobs {'in a directory' if outside else 'in Redis'}")
+        with servers.store("redis", args.port + 1) as flags, tempfile.TemporaryDirectory() as directory:
+            flags += ["--blobs", f"file://{directory}"] if outside else []
+            every = ["--snapshot-every-updates", str(args.updates // 50)]
+            with (
+                servers.manylabel(args.port, [*flags, *every], stop_seconds=STOP_SECONDS),
+                _client(args.port) as client,
+            ):
+                empty = _redis_bytes(args.port + 1)
+                _timed(client, "POST", "/v1/models", {"name": "m", "algorithm": "falt"})
+                for number in range(args.updates // N_EXAMPLES):
+                    _timed(client, "POST", "/v1/models/m/update", {"examples": _examples(number % 1_000)})
+                    learnt = (number + 1) * N_EXAMPLES
+                    if learnt % (args.updates // 10) == 0:
+                        _line(f"{learnt:,} examples: MB of Redis", (_redis_bytes(args.port + 1) - empty) / 1e6)
+                        if outside:
+                            _line("MB in the directory", _disk_bytes(directory) / 1e6)
 
 
 def _build(port: int, n_models: int) -> None:

@@ -21,7 +21,7 @@ this machine need an extra, and name it if it is missing:
 
 | extra | needed by |
 |---|---|
-| `manylabel[server]` | `serve`, `worker`, `backup`, `restore`, `upgrade-store`, `keys init` |
+| `manylabel[server]` | `serve`, `worker`, `backup`, `restore`, `move-blobs`, `upgrade-store`, `keys init` |
 | `manylabel[core]` | `train`, files of CSV; with `manylabel[onnx]`, `export-model` |
 | `manylabel[river]` | `feed`, `evaluate FILE`; with `manylabel[server]`, `demo` |
 | `manylabel[plots]`, `manylabel[mcp]`, `manylabel[topics]` | `models plot`, `mcp`, `consume` |
@@ -65,6 +65,7 @@ MORE = {
     "worker": "[its settings](settings.md), [training](operations.md#training)",
     "backup": "[backup and restore](backup.md)",
     "restore": "[backup and restore](backup.md)",
+    "move-blobs": "[blobs outside of the store](deployment.md#blobs-outside-of-redis)",
     "upgrade-store": "[upgrades](upgrades.md)",
     "mcp": "[tools for agents](mcp.md)",
     "label": "[what to label next](http.md#get-v1modelsmpredictions)",

@@ -671,9 +671,25 @@ class BlobGone(BlobNotFound):
     message = "the blob under the key {self.key!r} was replaced or removed while it was read; read it again"
 
 
+class BlobLost(BlobNotFound):
+    """A blob with missing bytes, at a place outside of the store."""
+
+    message = "the blob under the key {self.key!r} is missing at {self.place}: restore the store from a backup"
+    place: str
+
+
 class BlobDamaged(StorageError, kind="broken", code="storage_damaged"):
-    message = "the blob under the key {self.key!r} does not match its checksum: restore the store from a backup"
+    message = (
+        "the blob under the key {self.key!r}{self.at} does not match its checksum: restore the store from a backup"
+    )
     key: str
+    place: str = ""
+    """Address of the place of the blob outside of the store."""
+
+    @property
+    def at(self) -> str:
+        """The place, as text."""
+        return self.place and f" at {self.place}"
 
 
 class LogTrimmed(StorageError):

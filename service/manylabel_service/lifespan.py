@@ -13,6 +13,7 @@ from manylabel_service.api.routers.server import exposition
 from manylabel_service.archive.store_documents import check_complete
 from manylabel_service.errors import ServiceError
 from manylabel_service.storage import Store, open_when_available
+from manylabel_service.storage.blob_places import agree_on_blobs
 from manylabel_service.telemetry.metrics import Telemetry
 
 BACKOFF_SECONDS = (0.1, 5.0)
@@ -98,6 +99,7 @@ async def _start(context: Context, store: Store, on_ready: Callable[[], None], o
 
 async def _start_components(context: Context, store: Store) -> None:
     await check_complete(store)
+    await agree_on_blobs(store, context.settings.blobs)
     workers = context.telemetry.workers
     await context.keyring.start(check=workers is None or workers.number == 0)
     if context.audit is not None:

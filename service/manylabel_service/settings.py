@@ -42,7 +42,7 @@ from pydantic_settings import (
 from manylabel_core.records import RecordLimits
 from manylabel_service.documented import describe
 from manylabel_service.limits import Limits
-from manylabel_service.storage.address import EMBEDDED, Address, check_archive, is_redis
+from manylabel_service.storage.address import EMBEDDED, Address, check_place, is_redis
 from manylabel_service.storage.protocol import Durability
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -163,6 +163,11 @@ class Settings(BaseSettings):
     redis_timeout_seconds: Annotated[float, Field(ge=0.1, le=300)] = 5.0
     """Timeout in seconds for connecting to Redis, and for a response; a request that needs Redis then fails with
     503."""
+
+    blobs: str | None = None
+    """Address of the place of snapshots, histories, datasets, checkpoints and versions, file:///DIRECTORY or
+    s3://BUCKET/PREFIX. All servers and workers of a store need the same one. Default: in the store. For a store that
+    has data, first run `manylabel move-blobs`."""
 
     workers: Annotated[int, Field(ge=1, le=256)] = 1
     """Number of server processes that share the port, each with all models in its memory; more than one needs a store
@@ -343,12 +348,12 @@ class Settings(BaseSettings):
             raise ValueError("must be 1 with store = sqlite, which serves one process; use a redis:// store")
         return workers
 
-    @field_validator("archive")
+    @field_validator("archive", "blobs")
     @classmethod
-    def _is_a_place(cls, archive: str | None) -> str | None:
-        if archive is not None:
-            check_archive(archive)
-        return archive
+    def _is_a_place(cls, address: str | None, info: ValidationInfo) -> str | None:
+        if address is not None:
+            check_place(address, "the archive" if info.field_name == "archive" else "the place of blobs")
+        return address
 
     @field_validator("job_runner")
     @classmethod

@@ -14,7 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.service.api.answers import create, refused
 from tests.service.fleet import Fleet
-from tests.service.stores import STORES
+from tests.service.stores import STORES, StoreUnderTest, with_blobs_at
 from tests.support.described_client import DescribedClient
 from tests.support.forked_server import LoadedForkServer
 from tests.support.lanes import in_rest
@@ -125,10 +125,28 @@ async def lone_fleet(tmp_path: Path, quick: None) -> AsyncIterator[Fleet]:
     await fleet.end()
 
 
-@pytest.fixture(params=["redis", "sqlite"])
+@pytest.fixture
+@in_rest
+async def outside_fleet(redis_server: Any, quick: None, tmp_path: Path) -> AsyncIterator[Fleet]:
+    """A fleet on a Redis of this test's own, with its blobs in a directory outside."""
+
+    def redis_store() -> Store:
+        return RedisStore(Address.parse(redis_server.url), fleet.redis_timeout_seconds)
+
+    stores = with_blobs_at(f"file://{tmp_path}/outside", StoreUnderTest(redis_store, int, True), int)
+    fleet = Fleet(stores.new, redis_server)
+    yield fleet
+    await fleet.end()
+
+
+FLEETS = {"redis": "fleet", "sqlite": "lone_fleet", "outside": "outside_fleet"}
+"""Names of the fixtures of fleets."""
+
+
+@pytest.fixture(params=FLEETS)
 @in_rest
 def any_fleet(request: pytest.FixtureRequest) -> Any:
-    return request.getfixturevalue("fleet" if request.param == "redis" else "lone_fleet")
+    return request.getfixturevalue(FLEETS[request.param])
 
 
 @pytest.fixture(scope="session")

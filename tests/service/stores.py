@@ -15,6 +15,7 @@ from tests.simulation.store import SimulatedStore, new_disk
 from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.storage import START, Address, Durability, Entry, ModelMeta, SQLiteStore, Store
+from manylabel_service.storage.blob_places import agree_on_blobs
 from manylabel_service.storage.redis import RedisStore
 
 
@@ -69,8 +70,40 @@ STORES: dict[str, Callable[[pytest.FixtureRequest, Path], StoreUnderTest]] = {
     "simulated": simulated,
 }
 """By name, from the test that asks and an empty directory."""
+OUTSIDE = {"sqlite-outside": "sqlite", "redis-outside": "redis"}
+"""Stores with their blobs in a directory outside, by name, with the kind of the store."""
 REAL = [kind for kind in STORES if kind != "simulated"]
 """Stores with bytes of their own, which can be damaged."""
+
+
+def with_blobs_at(address: str, stores: StoreUnderTest, n_objects: Callable[[], int]) -> StoreUnderTest:
+    """Put the blobs of stores at a place; `n_objects` counts the objects of blobs there."""
+
+    def new() -> Store:
+        store = stores.new()
+        opened = store.open
+
+        async def open_both() -> None:
+            await opened()
+            try:
+                await agree_on_blobs(store, address)
+            except BaseException:
+                await store.close()
+                raise
+
+        store.open = open_both  # type: ignore[method-assign]
+        return store
+
+    return StoreUnderTest(new, lambda: stores.n_blobs() + n_objects(), stores.is_shared)
+
+
+def with_blobs_in_directory(kind: str, request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:
+    return with_blobs_at(f"file://{place}/outside", STORES[kind](request, place), lambda: len(pieces_in(place)))
+
+
+def pieces_in(place: Path) -> list[Path]:
+    """The pieces of blobs in the directory outside."""
+    return [file for file in (place / "outside").glob("*/*/*") if file.is_file()]
 
 
 async def read_all(store: Store, record: ModelMeta, after: str = START, limit: int = 1_000) -> list[Entry]:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import pytest
 
 LANES = ("quick", "rest")
-SERVERS = {"redis", "cluster"}
+SERVERS = {"redis", "cluster", "redis-outside", "s3"}
 """Parameters that name a store which needs a server."""
 F = TypeVar("F", bound=Callable[..., Any])
 

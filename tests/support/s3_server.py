@@ -9,7 +9,7 @@ import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tests.support.server_process import free_port
 from tests.support.waiting import eventually
@@ -80,23 +80,33 @@ class S3Server:
         eventually(self._has_bucket, 120, otherwise=(self._directory / "weed.log").read_text)
         return self
 
+    def keys(self, address: str) -> list[str]:
+        """Return the keys of all objects at an address in the bucket."""
+        import obstore
+
+        prefix = address.removeprefix(f"s3://{BUCKET}/")
+        return [found["path"] for page in obstore.list(self._bucket(), prefix) for found in page]
+
+    def _bucket(self) -> Any:
+        from obstore.store import S3Store
+
+        return S3Store(
+            BUCKET,
+            endpoint=self.url,
+            region="us-east-1",
+            access_key_id=KEY,
+            secret_access_key=SECRET,
+            client_options={"allow_http": True},
+        )
+
     def _has_bucket(self) -> bool:
         import obstore
         from obstore.exceptions import BaseError
-        from obstore.store import S3Store
 
         made = urllib.request.Request(f"http://127.0.0.1:{self._ports[5]}/buckets/{BUCKET}/", method="POST")
         try:
             urllib.request.urlopen(made).close()
-            store = S3Store(
-                BUCKET,
-                endpoint=self.url,
-                region="us-east-1",
-                access_key_id=KEY,
-                secret_access_key=SECRET,
-                client_options={"allow_http": True},
-            )
-            obstore.put(store, "ready", b"1", use_multipart=False)
+            obstore.put(store := self._bucket(), "ready", b"1", use_multipart=False)
             return bool(bytes(obstore.get(store, "ready").bytes()) == b"1")
         except (OSError, urllib.error.URLError, BaseError):
             return False

@@ -26,7 +26,7 @@ from manylabel_clients.command.server.demo import demo
 from manylabel_clients.command.server.keys import keys
 from manylabel_clients.command.server.mcp import mcp
 from manylabel_clients.command.server.paperless import paperless
-from manylabel_clients.command.server.program import backup, restore, serve, upgrade_store, worker
+from manylabel_clients.command.server.program import backup, move_blobs, restore, serve, upgrade_store, worker
 from manylabel_clients.command.server.replicas import replicas
 from manylabel_clients.command.server.webhooks import webhooks
 from manylabel_clients.command.training.jobs import jobs
@@ -44,7 +44,7 @@ app = Commands(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 click.version_option(package_name=NAME, prog_name=NAME, message="%(prog)s %(version)s")(app)
-app.add(serve, worker, replicas, backup, restore, upgrade_store, demo)
+app.add(serve, worker, replicas, backup, restore, move_blobs, upgrade_store, demo)
 app.add(models, snapshots, rollback, log, doubts, forget, verify, predict, update, label, export_model)
 app.add(feed, consume, teach, evaluate, compare, replay, train, datasets, jobs, keys, webhooks, mcp, paperless)
 

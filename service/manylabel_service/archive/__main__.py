@@ -90,6 +90,7 @@ async def _restore(given: argparse.Namespace, settings: Settings) -> tuple[str, 
     from manylabel_core.state import DamagedState
     from manylabel_service.archive.restoring import restore
     from manylabel_service.storage import open_store
+    from manylabel_service.storage.blob_places import agree_on_blobs
 
     if isinstance(given.until, str) and given.model is None:
         raise ValueError("a position belongs to one model: name it with --model, or set --until to a time")
@@ -100,6 +101,7 @@ async def _restore(given: argparse.Namespace, settings: Settings) -> tuple[str, 
     store = open_store(settings)
     await store.open()
     try:
+        await agree_on_blobs(store, settings.blobs)
         restored = await restore(place, store, settings, until=given.until, model=given.model, without=without)
     except DamagedState as error:
         raise ArchiveError(f"model {given.model!r} was not restored: {error}") from error

@@ -17,7 +17,7 @@ REDIS_SCHEMES = ("redis", "rediss")
 FORM = "redis://[user:password@]host[:port][/database], or rediss:// for TLS"
 
 
-ARCHIVE_FORM = "file:///DIRECTORY or s3://BUCKET/PREFIX"
+PLACE_FORM = "file:///DIRECTORY or s3://BUCKET/PREFIX"
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
@@ -26,13 +26,13 @@ def is_redis(store: str) -> bool:
     return store.partition("://")[0] in REDIS_SCHEMES
 
 
-def check_archive(address: str) -> None:
-    """Raise ValueError for an invalid address of an archive."""
+def check_place(address: str, title: str) -> None:
+    """Raise ValueError for an invalid address of a place; the message begins with the title."""
     parts = urlsplit(address)
     is_file = parts.scheme == "file" and parts.netloc in ("", "localhost") and len(parts.path) > 1
     is_bucket = parts.scheme == "s3" and bool(_BUCKET.fullmatch(parts.netloc))
     if not (is_file or is_bucket) or parts.query or parts.fragment:
-        raise ValueError(f"the address of an archive has the form {ARCHIVE_FORM}")
+        raise ValueError(f"the address of {title} has the form {PLACE_FORM}")
 
 
 @dataclass(frozen=True)

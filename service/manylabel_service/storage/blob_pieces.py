@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,14 +30,15 @@ class BlobManifest:
     size_bytes: int = 0
     _hash: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=8))
 
-    def text(self) -> str:
-        """Return the stored form of the manifest."""
-        return f"{self.token} {self.pieces} {self.size_bytes} {self.checksum}"
-
     @property
     def checksum(self) -> str:
         """Checksum in hexadecimal digits."""
         return str(self._hash.hexdigest())
+
+    @property
+    def stored(self) -> "StoredManifest":
+        """This manifest as that of a complete blob."""
+        return StoredManifest(self.token, self.pieces, self.size_bytes, self.checksum)
 
     async def count(self, piece: bytes) -> None:
         """Count a chunk that was written or read."""
@@ -67,17 +68,24 @@ class StoredManifest:
         except ValueError:
             raise BlobDamaged(key) from None
 
-    async def checked(self, key: str, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-        """Yield the chunks of the blob; raises `BlobDamaged` before the last chunk if the checksum differs."""
+    def text(self) -> str:
+        """Return the stored form of the manifest."""
+        return f"{self.token} {self.pieces} {self.size_bytes} {self.checksum}"
+
+    async def checked(
+        self, key: str, pieces: AsyncGenerator[bytes, None], place: Callable[[], str] = str
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the chunks of the blob; raises `BlobDamaged`, which names the place, before the last chunk if the
+        checksum differs."""
         found = BlobManifest()
         async with aclosing(pieces):
             async for piece in pieces:
                 await found.count(piece)
                 if found.size_bytes >= self.size_bytes and not self._is_of(found):
-                    raise BlobDamaged(key)
+                    raise BlobDamaged(key, place())
                 yield piece
         if not self._is_of(found):
-            raise BlobDamaged(key)
+            raise BlobDamaged(key, place())
 
     def _is_of(self, found: BlobManifest) -> bool:
         return (found.size_bytes, found.checksum) == (self.size_bytes, self.checksum)

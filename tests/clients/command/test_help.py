@@ -27,7 +27,7 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 
 
 ALL = dict(commands(app))
-HANDED_ON = (("serve",), ("worker",), ("backup",), ("restore",), ("upgrade-store",), ("keys", "init"))
+HANDED_ON = (("serve",), ("worker",), ("backup",), ("restore",), ("move-blobs",), ("upgrade-store",), ("keys", "init"))
 """Programs of the server, which print their own help."""
 
 

@@ -1,11 +1,20 @@
 """Stores for the contract suite, which runs through every kind in tests/service/stores.py."""
 
+import secrets
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.stores import STORES, StoreUnderTest, tell_redis
+from tests.service.stores import (
+    OUTSIDE,
+    STORES,
+    StoreUnderTest,
+    tell_redis,
+    with_blobs_at,
+    with_blobs_in_directory,
+)
+from tests.support.s3_server import S3Server
 from tests.support.waiting import eventually
 
 from manylabel_service.storage import Store
@@ -38,10 +47,31 @@ def _is_whole(port: int) -> bool:
     return b"cluster_state:ok" in info and b"cluster_known_nodes:2" in info
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=[*STORES, *OUTSIDE, pytest.param("s3", marks=pytest.mark.archive)])
 def stores_in(request: pytest.FixtureRequest) -> Callable[[Path], StoreUnderTest]:
     """From a fresh directory to stores that have all they keep there, or under its name."""
+    if request.param == "s3":
+        return lambda place: _with_blobs_at_s3(request, place)
+    if request.param in OUTSIDE:
+        return lambda place: with_blobs_in_directory(OUTSIDE[request.param], request, place)
     return lambda place: STORES[request.param](request, place)
+
+
+@pytest.fixture(scope="session")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """An S3 server, with its credentials in the environment."""
+    with S3Server(tmp_path_factory.mktemp("s3")) as server, pytest.MonkeyPatch.context() as patch:
+        for name, value in server.start().environment.items():
+            patch.setenv(name, value)
+        yield server
+
+
+def _with_blobs_at_s3(request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:
+    server: S3Server = request.getfixturevalue("bucket")
+    address = f"{server.address}/{secrets.token_hex(4)}"
+    return with_blobs_at(
+        address, STORES["redis"](request, place), lambda: sum("." in key for key in server.keys(address))
+    )
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from manylabel_service.storage import START, Entry, ModelMeta, SQLiteStore, blob_bytes, pieces_of
+from manylabel_service.storage.blob_places import agree_on_blobs
 from manylabel_service.storage.checksums import SEAL_BYTES
 from manylabel_service.storage.sqlite import blobs
 from manylabel_service.storage.sqlite.tables import NUMBER_BITS
@@ -86,10 +87,11 @@ async def change_for_ever(store: SQLiteStore) -> None:
         report("blob", number)
 
 
-async def live(directory: Path, identity: str) -> None:
+async def live(directory: Path, identity: str, outside: str | None) -> None:
     blobs.PIECE_BYTES = 1_000
     store = SQLiteStore(directory, durability=random.Random(identity).choice(["log", "fsync"]))
     await store.open()
+    await agree_on_blobs(store, outside)
     records = {record.name: record for record in await store.models.all()}
     for name in STEADY:
         if name not in records:
@@ -143,9 +145,9 @@ class Told:
                 assert line == b"open\n", line
 
 
-def run_and_kill(directory: Path, identity: str, chooser: random.Random, told: Told) -> None:
+def run_and_kill(directory: Path, identity: str, chooser: random.Random, told: Told, *outside: str) -> None:
     """Let a process live until it has reported some events of the churn, and a moment longer."""
-    command = [sys.executable, __file__, str(directory), identity]
+    command = [sys.executable, __file__, str(directory), identity, *outside]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -242,12 +244,16 @@ def check_files(directory: Path, alive: set[int]) -> None:
     named = {id for _, value in tables for id in json.loads(value[SEAL_BYTES:])["snapshots"]}
     assert {key.split("/")[-1] for key in blobs} - {"blob"} == named
     assert {file.name for file in directory.glob("blobs/*")} == tokens
+    outside = {token.partition(".")[2] for token in tokens if "." in token}
+    assert {file.name.partition(".")[0] for file in directory.parent.glob("outside/*/*/*") if file.is_file()} == outside
 
 
-def test_a_killed_process_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_outside", [False, True], ids=["inside", "outside"])
+def test_a_killed_process_loses_nothing_that_was_acknowledged(tmp_path: Path, is_outside: bool) -> None:
     directory, told, chooser = tmp_path / "data", Told(), random.Random(8)
+    outside = [f"file://{tmp_path}/outside"] if is_outside else []
     for kill in range(KILLS):
-        run_and_kill(directory, str(kill), chooser, told)
+        run_and_kill(directory, str(kill), chooser, told, *outside)
         if kill % 2:  # else the next process meets what the killed one left
             asyncio.run(check(directory, told))
     entries = asyncio.run(check(directory, told))
@@ -256,4 +262,4 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(tmp_path: Path) ->
 
 
 if __name__ == "__main__":
-    asyncio.run(live(Path(sys.argv[1]), sys.argv[2]))
+    asyncio.run(live(Path(sys.argv[1]), sys.argv[2], next(iter(sys.argv[3:]), None)))

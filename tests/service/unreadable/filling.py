@@ -37,6 +37,8 @@ from manylabel_service.online.history.lineage import KIND as LINEAGES
 from manylabel_service.online.history.lineage import Lineage
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store, StoredModel, open_store, pieces_of
+from manylabel_service.storage.blob_places import KIND as PLACES
+from manylabel_service.storage.blob_places import Places
 from manylabel_service.storage.snapshots import KIND as SNAPSHOTS
 from manylabel_service.storage.snapshots import SnapshotTable
 from manylabel_service.trained.publishing import publish
@@ -151,6 +153,7 @@ def fill(place: Place) -> Filled:
 
     async def add(store: Store) -> None:
         await store.documents.put(MEMBERS, "dead", Member(id="dead").to_bytes(), revision=None)
+        await store.documents.put(PLACES, PLACES, Places().to_bytes(), revision=None)
         await store.blobs.put(gathered_key(job.json()["id"]), pieces_of(b"examples"))
 
     place.run(add)
@@ -164,6 +167,7 @@ def fill(place: Place) -> Filled:
         Lineage: (LINEAGES, "g"),
         Member: (MEMBERS, "dead"),
         Origin: (ARCHIVE, ARCHIVE),
+        Places: (PLACES, PLACES),
         RestoreMark: (RESTORE, RESTORE),
         SnapshotTable: (SNAPSHOTS, incarnations["m"]),
         VersionCatalogue: (VERSIONS, incarnations["t"]),

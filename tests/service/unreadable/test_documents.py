@@ -19,6 +19,7 @@ from manylabel_service.models.membership import Member
 from manylabel_service.online.history.catalogue import Catalogue
 from manylabel_service.online.history.lineage import Lineage
 from manylabel_service.storage import StoredModel
+from manylabel_service.storage.blob_places import Places
 from manylabel_service.storage.checksums import SEAL_BYTES
 from manylabel_service.storage.snapshots import SnapshotTable
 from manylabel_service.trained.version_store import VersionCatalogue
@@ -62,7 +63,7 @@ def _archived(client: TestClient, filled: Filled) -> Answer:
 
 
 TOO_OLD, DAMAGED = (503, "release_too_old"), (500, "storage_damaged")
-SAID: dict[type[StoredModel], tuple[Callable[[TestClient, Filled], Answer], Answer | None, Answer]] = {
+SAID: dict[type[StoredModel], tuple[Callable[[TestClient, Filled], Answer], Answer | None, Answer | None]] = {
     Catalogue: (_get("/v1/models/m/log"), TOO_OLD, DAMAGED),
     Claims: (_submitted, TOO_OLD, (202, None)),
     DatasetDocument: (_get("/v1/datasets/rows"), TOO_OLD, DAMAGED),
@@ -72,6 +73,7 @@ SAID: dict[type[StoredModel], tuple[Callable[[TestClient, Filled], Answer], Answ
     Lineage: (_get("/v1/models/g/forget"), TOO_OLD, DAMAGED),
     Member: (_get("/v1/replicas"), (200, None), (200, None)),
     Origin: (_archived, (0, "upgrade"), (0, "damaged")),
+    Places: (_get("/v1/models"), None, None),
     SnapshotTable: (_learnt, TOO_OLD, (200, None)),
     VersionCatalogue: (_predicted, TOO_OLD, (500, "model_damaged")),
     Webhook: (_get("/v1/webhooks/{filled.webhook}"), TOO_OLD, (404, "webhook_not_found")),

@@ -1,4 +1,6 @@
-"""Commands that are programs of the server: `serve`, `worker`, `backup`, `restore`, `upgrade-store` and `keys init`."""
+"""Commands that are programs of the server: `serve`, `worker`, `backup`, `restore`, `move-blobs`,
+`upgrade-store` and `keys init`.
+"""
 
 import os
 import sys
@@ -53,6 +55,12 @@ def backup() -> None:
 def restore() -> None:
     """Restore a store from an archive; `manylabel restore --help` lists its options."""
     become("manylabel_service.archive", "restore")
+
+
+@passing_on
+def move_blobs() -> None:
+    """Move snapshots, histories, datasets and versions out of a store, or back; `manylabel move-blobs --help`."""
+    become("manylabel_service.move_blobs")
 
 
 @passing_on

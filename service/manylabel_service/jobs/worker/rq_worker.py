@@ -36,6 +36,7 @@ from manylabel_service.jobs.worker.rq_runner import QUEUE, connect
 from manylabel_service.models.membership import Membership
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store, open_when_available, store_address
+from manylabel_service.storage.blob_places import agree_on_blobs
 
 RQ_HEARTBEAT_SECONDS = 60.0
 """Seconds between two heartbeats to RQ, which considers a worker dead after seven minutes."""
@@ -69,7 +70,7 @@ class RQWorkerProcess:
     def open(self) -> None:
         """Wait until the store is reachable; raises StoreUnusable or StoreTooNew."""
         self._thread.start()
-        self._run(open_when_available(self._store, self._membership.join, BACKOFF_SECONDS)).result()
+        self._run(open_when_available(self._store, self._join, BACKOFF_SECONDS)).result()
         self._taking_part = self._run(self._take_part())
 
     def work(self) -> None:
@@ -109,6 +110,10 @@ class RQWorkerProcess:
                     told_at = time.monotonic()
                     with suppress(redis.exceptions.RedisError):
                         worker.maintain_heartbeats(job)
+
+    async def _join(self) -> None:
+        await agree_on_blobs(self._store, self._settings.blobs)
+        await self._membership.join()
 
     async def _take_part(self) -> None:
         await self._membership.run()

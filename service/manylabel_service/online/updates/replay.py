@@ -155,12 +155,14 @@ class LogReplayer:
 
     async def _from_newest(self) -> Restored:
         failure: Exception | None = None
+        unavailable: StorageUnavailable | None = None
         for snapshot in [*await self._snapshot_reader.list(), None]:
             try:
                 model = await self._snapshot(snapshot)
             except (DamagedState, StorageUnavailable) as error:
                 if isinstance(error, StorageUnavailable):
                     await self._store.models.find(self._record.name)  # if this fails too, the snapshot is not the cause
+                    unavailable = error
                 self._pass_over(snapshot.position if snapshot else START, error)
                 continue
             learnt = size_bytes = 0
@@ -170,13 +172,17 @@ class LogReplayer:
                     size_bytes += payload_bytes(entry for entry, _ in pairs)
             except Interrupted as error:
                 raise error.error from error
+            except LogTrimmed as error:
+                if unavailable is None:
+                    raise
+                raise unavailable from error
             except (LogLost, TargetLost, HistoryDamaged) as error:
                 self._pass_over(model.position, error)
                 failure = error
             else:
                 return Restored(model, snapshot, learnt, size_bytes)
         assert failure is not None
-        raise failure
+        raise unavailable or failure  # a snapshot that is unavailable may be the one that is needed
 
     async def _snapshot(self, snapshot: SnapshotMeta | None) -> OnlineModel:
         if snapshot is None:  # a spec may declare hundreds of thousands of names

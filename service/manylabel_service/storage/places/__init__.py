@@ -1,27 +1,27 @@
-"""Places of archives: immutable objects in a directory, or in a bucket."""
+"""Places of archives and blobs: immutable objects in a directory, or in a bucket."""
 
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from manylabel_service.storage.address import check_archive
+from manylabel_service.storage.address import check_place
 from manylabel_service.storage.places.files import FilePlace
-from manylabel_service.storage.places.place import Place
+from manylabel_service.storage.places.place import ARCHIVE, Place
 
 
-def open_place(address: str) -> Place:
-    """Return the place at an address.
+def open_place(address: str, title: str = ARCHIVE) -> Place:
+    """Return the place at an address; `title` precedes the address in the messages of errors.
 
     Raises
     ------
     ValueError
         The address is invalid. The message does not repeat it.
     """
-    check_archive(address)
+    check_place(address, title)
     if address.startswith("s3://"):
         try:  # the module needs an extra, and the fork server must not import it
             from manylabel_service.storage.places.objects import ObjectPlace
         except ModuleNotFoundError as error:
-            raise ValueError(f"an archive at s3:// needs pip install 'manylabel[archive]' ({error})") from None
+            raise ValueError(f"{title} at s3:// needs pip install 'manylabel[archive]' ({error})") from None
 
-        return ObjectPlace(address)
-    return FilePlace(Path(unquote(urlsplit(address).path)))
+        return ObjectPlace(address, title)
+    return FilePlace(Path(unquote(urlsplit(address).path)), title)

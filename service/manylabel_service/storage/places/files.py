@@ -1,4 +1,4 @@
-"""Archive in a directory: one file per object, readable only by the user of the process."""
+"""Place in a directory: one file per object, readable only by the user of the process."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from manylabel_service.storage.places.place import (
+    ARCHIVE,
     KEY,
     MAX_FILE_BYTES,
     MAX_OBJECT_BYTES,
@@ -22,6 +24,7 @@ from manylabel_service.storage.places.place import (
     ObjectMissing,
     PlaceUnavailable,
     check_size,
+    new_threads,
 )
 
 T = TypeVar("T")
@@ -41,8 +44,10 @@ class FilePlace:
     files are objects: a link or a pipe is neither listed nor read.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, title: str = ARCHIVE) -> None:
         self._root = root
+        self._title = title
+        self._threads = new_threads()
         self._swept = False
 
     async def put(self, key: str, data: bytes | Path) -> bool:
@@ -70,13 +75,13 @@ class FilePlace:
 
     async def _in_thread(self, work: Callable[..., T], *arguments: Any, key: str = "") -> T:
         try:
-            return await asyncio.to_thread(work, *arguments)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
         except (FileNotFoundError, NotADirectoryError) as error:
             if key:
                 raise ObjectMissing(key) from error
-            raise PlaceUnavailable(f"the archive {self._root}: {error}") from error
+            raise PlaceUnavailable(f"{self._title} {self._root}: {error}") from error
         except OSError as error:
-            raise PlaceUnavailable(f"the archive {self._root}: {error}") from error
+            raise PlaceUnavailable(f"{self._title} {self._root}: {error}") from error
 
     def _path(self, key: str) -> Path:
         if not KEY.fullmatch(key):

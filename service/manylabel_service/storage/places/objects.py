@@ -1,4 +1,4 @@
-"""Archive in an S3 bucket, or in a bucket of a compatible server.
+"""Place in an S3 bucket, or in a bucket of a compatible server.
 
 Calls block, in threads, because the asynchronous calls of the library abort the interpreter at its exit.
 """
@@ -18,12 +18,14 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import S3Store
 
 from manylabel_service.storage.places.place import (
+    ARCHIVE,
     KEY,
     MAX_FILE_BYTES,
     MAX_OBJECT_BYTES,
     ObjectMissing,
     PlaceUnavailable,
     check_size,
+    new_threads,
 )
 
 T = TypeVar("T")
@@ -46,8 +48,10 @@ class ObjectPlace:
     AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL), or of the role of the machine.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, title: str = ARCHIVE) -> None:
         self._address = address
+        self._title = title
+        self._threads = new_threads()
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
         given: Any = {"endpoint": endpoint} if endpoint else {}
@@ -106,9 +110,9 @@ class ObjectPlace:
         if not KEY.fullmatch(key):
             raise ValueError(f"{key!r} is not a valid key of an object")
         try:
-            return await asyncio.to_thread(work)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except MISSING as error:
             raise ObjectMissing(key) from error
         except BaseError as error:
             detail = str(error).partition("\n")[0][:MAX_ERROR]
-            raise PlaceUnavailable(f"the archive {self._address}: {detail}") from error
+            raise PlaceUnavailable(f"{self._title} {self._address}: {detail}") from error

@@ -1,8 +1,9 @@
-"""Places of archives: immutable objects under keys."""
+"""Places of archives and blobs: immutable objects under keys."""
 
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
@@ -18,16 +19,24 @@ MAX_FILE_BYTES = 2**53
 """Maximum bytes of an object that is written to a file, unless the caller knows its size."""
 
 
+ARCHIVE = "the archive"
+"""Title of the place of an archive in error messages, before the address."""
+
+MAX_THREADS = 8
+"""Maximum number of threads that wait for one place. They are separate, because a place that does not respond must not
+occupy the threads of predictions."""
+
+
 class ArchiveError(Exception):
-    """Base class of the errors of archives."""
+    """Base class of the errors of places."""
 
 
 class PlaceUnavailable(ArchiveError):
-    """An archive cannot be reached, is full, or refuses access; a later attempt may succeed."""
+    """A place cannot be reached, is full, or refuses access; a later attempt may succeed."""
 
 
 class ObjectMissing(ArchiveError):
-    """The archive does not have the object."""
+    """The place does not have the object."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"{key} is missing")
@@ -65,6 +74,11 @@ class Place(Protocol):
     async def delete(self, key: str) -> None:
         """Remove an object, if it exists."""
         ...
+
+
+def new_threads() -> ThreadPoolExecutor:
+    """Return the threads of one place, which end with it."""
+    return ThreadPoolExecutor(MAX_THREADS, "place")
 
 
 def check_size(key: str, size_bytes: int, most: int) -> None:

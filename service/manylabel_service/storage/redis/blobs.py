@@ -4,18 +4,24 @@ The pieces of one blob share a hash tag; the heads of all blobs share another. S
 Cluster. Pieces are written with a time to live, so the pieces of a dead process expire. A live writer renews it. At the
 end the blob is listed as loose, and its pieces lose their time to live. Then one step changes the head of the key,
 removes the blob from the list, and adds the previous blob to it. Any process may remove loose blobs after some time.
+
+Pieces outside of the store (`blob_places`) have no time to live: the blob is listed as loose before its first piece is
+written, and a live writer renews the time in the list. So a blob that is being written is never removed.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Any
 
 from manylabel_service.errors import BlobDamaged, BlobGone, BlobNotFound, StorageUnavailable
+from manylabel_service.storage.blob_move import MovableBlobs
 from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobManifest, StoredManifest, evenly
+from manylabel_service.storage.blob_places import OutsidePieces, is_outside
 from manylabel_service.storage.document_pages import check_key
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import ALL
-from manylabel_service.storage.redis.engine import Part
+from manylabel_service.storage.protocol import ALL, Documents
+from manylabel_service.storage.redis.engine import Engine, Part
 from manylabel_service.storage.redis.keys import BLOB_NAMES, BLOBS, LOOSE, lexical_range, piece_keys
 from manylabel_service.storage.redis.scripts import NOW, Script
 
@@ -34,6 +40,16 @@ return {'ok'}
 """,
 )
 
+# KEYS loose. ARGV token and number of pieces. Renews the time of a loose blob that no process may remove yet.
+_RENEW = Script(
+    NOW,
+    """
+if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or '0') == 0 then return {'missing'} end
+redis.call('ZADD', KEYS[1], now_ms(), ARGV[1])
+return {'ok'}
+""",
+)
+
 # KEYS pieces. The pieces of a blob stay.
 _PERSIST = Script(
     """
@@ -45,12 +61,13 @@ return {'ok'}
 """
 )
 
-# KEYS heads, loose, names. ARGV key, token and number of pieces, head. The command that changes the head comes first:
-# if Redis is full, it refuses that command, and nothing has changed.
+# KEYS heads, loose, names. ARGV key, token and number of pieces, head, head to replace ("" for any or none). The
+# command that changes the head comes first: if Redis is full, it refuses that command, and nothing has changed.
 _CLAIM = Script(
     """
 if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[2]) or '0') == 0 then return {'missing'} end
 local old = redis.call('HGET', KEYS[1], ARGV[1])
+if ARGV[4] ~= '' and old ~= ARGV[4] then return {'changed'} end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 redis.call('ZADD', KEYS[3], 0, ARGV[1])
 redis.call('ZREM', KEYS[2], ARGV[2])
@@ -94,41 +111,74 @@ return {'ok', found}
 )
 
 
-class RedisBlobs(Part):
+class RedisBlobs(MovableBlobs, Part):
     """Implements `Blobs` on the engine of a store.
 
     Each step passes the gate separately: a slow source or a slow reader must not block other calls.
     """
 
+    def __init__(self, engine: Engine, documents: Documents) -> None:
+        super().__init__(engine)
+        self.outside = OutsidePieces(self.gate, documents)
+
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
         check_key(key)
-        head = BlobManifest()
+        return await self._put(key, pieces)
+
+    async def _put(self, key: str, pieces: AsyncIterable[bytes], replaced: StoredManifest | None = None) -> int:
+        head = await self._begin()
         try:
             async with self._kept_alive(head):
                 async for piece in evenly(pieces, PIECE_BYTES):
                     await self._write(head, piece)
-            await self._claim(key, head)
+                if replaced is not None:
+                    await self._verify(key, head.stored)
+            await self._claim(key, head, replaced)
         except BaseException:
-            if head.pieces and self.gate.is_open:
+            if (head.pieces or is_outside(head.token)) and self.gate.is_open:
                 await self._engine.background.finish(self._discard(key, head))
             raise
         return head.size_bytes
 
+    async def _begin(self) -> BlobManifest:
+        """Return the manifest of a new blob; one outside is listed as loose."""
+        while True:
+            token = await self.outside.new_token()
+            if token is None:
+                return BlobManifest()
+            with self.gate:
+                await self._engine.connection.run(_LOOSEN, (LOOSE,), _loose(head := BlobManifest(token)))
+                if self.outside.is_at((await self.outside.read()).current, token):
+                    return head
+                # The blobs of the store are being moved: the process that moves them looked before this one was listed.
+                await self._engine.connection.command("ZREM", LOOSE, _loose(head))
+
     @gated
-    async def _claim(self, key: str, head: BlobManifest) -> None:
+    async def _claim(self, key: str, head: BlobManifest, replaced: StoredManifest | None) -> None:
         run, blob = self._engine.connection.run, _loose(head)
-        await run(_LOOSEN, (LOOSE,), blob)
-        pieces = piece_keys(head.token, head.pieces)
-        answer = await run(_PERSIST, pieces) if pieces else [b"ok"]
+        old = "" if replaced is None else replaced.text()
+        answer: Any = [b"ok"]
+        if not is_outside(head.token):
+            await run(_LOOSEN, (LOOSE,), blob)
+            pieces = piece_keys(head.token, head.pieces)
+            answer = await run(_PERSIST, pieces) if pieces else answer
         if answer[0] != "missing":
-            answer = await run(_CLAIM, (BLOBS, LOOSE, BLOB_NAMES), key, blob, head.text())
+            answer = await run(_CLAIM, (BLOBS, LOOSE, BLOB_NAMES), key, blob, head.stored.text(), old)
         if answer[0] == "missing":
             raise StorageUnavailable("a part of a blob was evicted, or took too long to be written", heals=True)
+        if answer[0] == "changed":
+            raise BlobGone(key)
         await self._drop_old(key, answer[1])
+
+    @gated
+    async def unfinished(self, current: int | None) -> int:
+        """Return the number of blobs that are being written at other places than that of new blobs."""
+        found = await self._engine.connection.command("ZRANGEBYSCORE", LOOSE, "(0", "+inf")
+        return sum(_is_outside_blob(blob := each.decode()) and not self.outside.is_at(current, blob) for each in found)
 
     async def _discard(self, key: str, head: BlobManifest) -> None:
         with suppress(StorageUnavailable):  # the rest is removed when it is old enough
-            answer = await self._engine.connection.run(_DISCARD, (BLOBS, LOOSE), key, _loose(head), head.text())
+            answer = await self._engine.connection.run(_DISCARD, (BLOBS, LOOSE), key, _loose(head), head.stored.text())
             if answer[0] == "ok":
                 await self._drop(_loose(head))
 
@@ -141,7 +191,9 @@ class RedisBlobs(Part):
     async def _drop(self, blob: str) -> None:
         """Remove pieces that no key refers to."""
         token, n_pieces = blob.split(" ")
-        if pieces := piece_keys(token, int(n_pieces)):
+        if is_outside(token):
+            await self.outside.drop(token, int(n_pieces) or None)
+        elif pieces := piece_keys(token, int(n_pieces)):
             await self._engine.connection.command("UNLINK", *pieces)
         await self._engine.connection.command("ZREM", LOOSE, blob)
 
@@ -149,8 +201,9 @@ class RedisBlobs(Part):
     async def drop_loose(self) -> None:
         """Remove the pieces of writers and deletions that have died."""
         answer = await self._engine.connection.run(_ABANDON, (LOOSE,), ORPHAN_SECONDS * 1000)
-        for blob in answer[1]:
-            await self._drop(blob.decode())
+        blobs = [blob.decode() for blob in answer[1]]
+        for blob in sorted(blobs, key=_is_outside_blob):  # a place that is unavailable does not stop the others
+            await self._drop(blob)
 
     @asynccontextmanager
     async def _kept_alive(self, head: BlobManifest) -> AsyncIterator[None]:
@@ -164,11 +217,17 @@ class RedisBlobs(Part):
         while True:
             await asyncio.sleep(PROLONG_SECONDS)
             with suppress(StorageUnavailable), self.gate:  # the claim detects missing pieces
+                if is_outside(head.token):
+                    await self._engine.connection.run(_RENEW, (LOOSE,), _loose(head))
+                    continue
                 keys = piece_keys(head.token, head.pieces)  # the last piece may not have been written yet
                 await self._engine.connection.pipeline([("EXPIRE", key, ORPHAN_SECONDS) for key in keys])
 
     async def _write(self, head: BlobManifest, piece: bytes) -> None:
         await head.count(piece)
+        if is_outside(head.token):
+            await self.outside.put(head.token, head.pieces - 1, piece)
+            return
         with self.gate:
             key = piece_keys(head.token, head.pieces)[-1]
             await self._engine.connection.command("SET", key, piece, "EX", ORPHAN_SECONDS)
@@ -178,16 +237,27 @@ class RedisBlobs(Part):
         return self._read(key)
 
     async def _read(self, key: str) -> AsyncGenerator[bytes, None]:
-        with self.gate:
-            value = await self._engine.connection.command("HGET", BLOBS, key)
-        if value is None:
+        head = await self._manifest(key)
+        if head is None:
             raise BlobNotFound(key)
-        head = StoredManifest.parse(key, value.decode(errors="replace"))
-        async with aclosing(head.checked(key, self._pieces(key, head))) as pieces:
+        async with aclosing(self._checked(key, head)) as pieces:
             async for piece in pieces:
                 yield piece
 
+    async def _manifest(self, key: str) -> StoredManifest | None:
+        with self.gate:
+            value = await self._engine.connection.command("HGET", BLOBS, key)
+        return None if value is None else StoredManifest.parse(key, value.decode(errors="replace"))
+
     async def _pieces(self, key: str, head: StoredManifest) -> AsyncGenerator[bytes, None]:
+        async def is_current() -> bool:
+            return await self._manifest(key) == head
+
+        if is_outside(head.token):
+            async with aclosing(self.outside.pieces(key, head, is_current)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            return
         for name in piece_keys(head.token, head.pieces):
             with self.gate:
                 piece = await self._engine.connection.command("GET", name)
@@ -209,5 +279,10 @@ class RedisBlobs(Part):
 
 
 def _loose(head: BlobManifest | StoredManifest) -> str:
-    """Return the token and the number of pieces of a blob."""
-    return f"{head.token} {head.pieces}"
+    """Return the token and the number of pieces of a blob; one that is written outside does not have its number yet."""
+    outside = is_outside(head.token) and isinstance(head, BlobManifest)
+    return f"{head.token} {0 if outside else head.pieces}"
+
+
+def _is_outside_blob(blob: str) -> bool:
+    return is_outside(blob.partition(" ")[0])

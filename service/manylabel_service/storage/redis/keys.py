@@ -25,7 +25,8 @@ name that is created again shares no key with the earlier model of that name::
 
     ml:{blobs}:heads                             hash: key -> location of the pieces of the blob
     ml:{blobs}:names                             sorted set: keys, in order
-    ml:{blobs}:loose                             sorted set: tokens without a key and their numbers of pieces, by time
+    ml:{blobs}:loose                             sorted set: tokens without a key and their numbers of pieces (0 while
+                                                 they are written outside), by time
     ml:{blob.<token>}:<part>                     string: one piece of a blob; expires while it is being written
 
 All documents are in one slot of a Redis Cluster, because their revisions come from one counter. The pieces of different

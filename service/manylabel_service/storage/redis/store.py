@@ -59,7 +59,7 @@ class RedisStore:
         self.logs = RedisLogs(self.engine, self._watcher)
         self.predictions = RedisPredictions(self.engine)
         self.documents = RedisDocuments(self.engine)
-        self.blobs = RedisBlobs(self.engine)
+        self.blobs = RedisBlobs(self.engine, self.documents)
         self.snapshots = Snapshots(self.gate, self.logs, self.documents, self.blobs)
         self.models = RedisModels(self.engine, self.logs, self.snapshots)
 

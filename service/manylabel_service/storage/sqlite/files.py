@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from manylabel_service.errors import StorageUnavailable, StoreLocked
+from manylabel_service.storage.blob_places import is_outside
 from manylabel_service.storage.private import private_directory
 
 
@@ -134,7 +135,8 @@ class BlobFiles:
     """Files of blobs, ``<root>/<token>``. Blocking, for one thread at a time; no file stays open.
 
     A file is never renamed, and never changes once a row names it. So a file without a row is still being written, or
-    was left by a dead process.
+    was left by a dead process. A blob with pieces outside of the store has an empty file, from before its first piece
+    is written until its last piece is removed.
     """
 
     def __init__(self, root: Path) -> None:
@@ -171,14 +173,15 @@ class BlobFiles:
         """Return whether there is any file."""
         return self._root.is_dir() and next(self._root.iterdir(), None) is not None
 
-    def sweep(self, tokens: Collection[str], keep_others: bool = False) -> None:
-        """Create the folder if necessary, and remove all other files unless others are kept."""
+    def sweep(self, tokens: Collection[str], keep_others: bool = False) -> list[str]:
+        """Create the folder if necessary, and remove all other files unless others are kept; return the other files
+        that stand for pieces outside, which stay."""
         self._create()
-        if keep_others:
-            return
-        for file in self._root.iterdir():
-            if file.name not in tokens:
+        others = [] if keep_others else [file for file in self._root.iterdir() if file.name not in tokens]
+        for file in others:
+            if not is_outside(file.name):
                 file.unlink()
+        return [file.name for file in others if is_outside(file.name)]
 
     def _create(self) -> None:
         private_directory(self._root)

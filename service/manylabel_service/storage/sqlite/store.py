@@ -35,7 +35,7 @@ class SQLiteStore:
         self.logs = SQLiteLogs(self.engine)
         self.predictions = SQLitePredictions(self.engine)
         self.documents = SQLiteDocuments(self.engine)
-        self.blobs = SQLiteBlobs(self.engine)
+        self.blobs = SQLiteBlobs(self.engine, self.documents)
         self.snapshots = Snapshots(self.gate, self.logs, self.documents, self.blobs)
         self.models = SQLiteModels(self.engine, self.logs, self.predictions, self.snapshots)
 
@@ -55,6 +55,7 @@ class SQLiteStore:
 
     async def _collect_garbage(self, before_ms: int) -> None:
         await self.snapshots.collect_garbage(await self.models.all(), before_ms)
+        await self.blobs.drop_loose()
 
     async def close(self) -> None:
         await self.engine.close()
@@ -82,4 +83,5 @@ class SQLiteStore:
     @gated
     async def erased(self) -> None:
         await self.engine.cleaned()
+        await self.blobs.drop_loose()
         await self.engine.maintenance.empty_wal()

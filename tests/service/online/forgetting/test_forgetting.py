@@ -490,14 +490,15 @@ async def test_redis_keeps_no_trace_of_forgotten_examples(new_redis: Any, quick:
 
 
 @pytest.mark.usefixtures("short_segments")
-async def test_no_file_keeps_a_trace_of_forgotten_examples(lone_fleet: Any, tmp_path: Path) -> None:
-    registry = await lone_fleet.start(**SMALL)
-    await marked(registry, lone_fleet)
-    assert len(files_with_traces(tmp_path)) >= 2
-    assert await in_segments(registry, lone_fleet)
+@pytest.mark.parametrize(("any_fleet", "folder"), [("sqlite", "data"), ("outside", "outside")], indirect=["any_fleet"])
+async def test_no_file_keeps_a_trace_of_forgotten_examples(any_fleet: Any, tmp_path: Path, folder: str) -> None:
+    registry = await any_fleet.start(**SMALL)
+    await marked(registry, any_fleet)
+    assert len(files_with_traces(tmp_path / folder)) >= 2
+    assert await in_segments(registry, any_fleet)
     assert (await forgotten(registry)).examples == 4
-    assert files_with_traces(tmp_path) == []
-    assert await in_segments(registry, lone_fleet) == []
+    assert files_with_traces(tmp_path / folder) == []
+    assert await in_segments(registry, any_fleet) == []
 
 
 async def test_what_a_dead_server_left_of_an_earlier_incarnation_is_deleted(any_fleet: Any) -> None:
