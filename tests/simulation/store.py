@@ -10,7 +10,7 @@ from tests.simulation.disk import Disk, StoredBlob
 from manylabel_service.errors import BlobGone, BlobNotFound
 from manylabel_service.storage import Document, Entry, ModelMeta
 from manylabel_service.storage.background import BackgroundTasks
-from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobManifest, StoredManifest, evenly
+from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobManifest, evenly
 from manylabel_service.storage.document_pages import check_document, check_key
 from manylabel_service.storage.gate import Gate, gated
 from manylabel_service.storage.models import Models, Succession, Use, leader_of
@@ -269,7 +269,7 @@ class _Blobs(_Part):
             blob = await self._network.call(lambda: self._disk.blobs.get(key))
         if blob is None:
             raise BlobNotFound(key)
-        async for piece in StoredManifest.parse(key, blob.manifest.text()).checked(key, self._pieces(key, blob)):
+        async for piece in blob.manifest.stored.checked(key, self._pieces(key, blob)):
             yield piece
 
     async def _pieces(self, key: str, blob: StoredBlob) -> AsyncGenerator[bytes, None]:

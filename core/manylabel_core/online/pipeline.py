@@ -632,8 +632,8 @@ class Pipeline:
             arrays |= part.arrays(self.n_features, self.n_labels)
         return arrays
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Restore the `arrays` of another pipeline into this empty pipeline, which is unusable after an error."""
+    def expect(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Give this empty pipeline the parts of a state, before it is restored; raises ValueError if it has none."""
         lengths = arrays.get("vectors.lengths")
         if lengths is None and "vectors.moments" in arrays:
             raise ValueError("state must hold vectors.lengths")
@@ -647,6 +647,10 @@ class Pipeline:
                 self._stack.set_ranked(n_ranked_of(arrays))
             else:
                 self._drop_ranks()
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Restore the `arrays` of another pipeline into this empty pipeline, which is unusable after an error."""
+        self.expect(arrays)
         expected = self.arrays()
         for name, like in expected.items():
             if name not in arrays or (arrays[name].dtype, arrays[name].ndim) != (like.dtype, like.ndim):

@@ -728,7 +728,7 @@ class OnlineModel:
         spec = {**header["spec"], **_declared(arrays, header["declared"])}
         model = cls((TrainedSpec if spec.get("algorithm") == TRAINED else ModelSpec).model_validate(spec))
         GATE.require(tiers_of_arrays(arrays))
-        model.learner.pipeline.grow_vectors(_lengths(arrays))
+        model.learner.pipeline.expect(_group("learner", arrays))
         if "corrections" in arrays:
             n_labels = len(arrays["labels.offsets"]) - 1
             model.corrections = Corrections.from_array(arrays["corrections"], n_labels)
@@ -796,15 +796,6 @@ def _text_of(spec: ModelSpec | TrainedSpec) -> TextSettings | None:
     if not isinstance(spec, ModelSpec) or spec.text is None or (limit is not None and limit.policy != "reject"):
         return None
     return spec.text.settings()
-
-
-def _lengths(arrays: Mapping[str, NDArray[Any]]) -> list[int]:
-    """Return the lengths of the vectors that a learner has learnt."""
-    lengths = arrays.get("learner.vectors.lengths", np.zeros(0, np.int64))
-    if lengths.ndim != 1 or lengths.dtype != np.int64:
-        raise ValueError("learner.vectors.lengths: expected a list of lengths")
-    found: list[int] = lengths.tolist()
-    return found
 
 
 def _declared(arrays: Mapping[str, NDArray[Any]], kinds: Any) -> dict[str, list[str]]:

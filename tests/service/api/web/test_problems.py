@@ -67,6 +67,7 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.RevisionConflict("jobs", "a", 1, 2), 503, "storage_unavailable", "5"),
     (errors.BlobNotFound("b"), 503, "storage_unavailable", "5"),
     (errors.BlobGone("b"), 503, "storage_unavailable", "5"),
+    (errors.BlobLost("b", "file:///shared"), 503, "storage_unavailable", "5"),
     (errors.LogTrimmed("a", "1", "2"), 503, "storage_unavailable", "5"),
     (errors.LogLost("a", "7"), 503, "storage_unavailable", "5"),
     (errors.StoreUnusable("no write-ahead log"), 503, "storage_unavailable", "5"),
