@@ -633,7 +633,7 @@ class Pipeline:
         return arrays
 
     def expect(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Give this empty pipeline the parts of a state, before it is restored; raises ValueError if it has none."""
+        """Give this empty pipeline the parts of a state, before it is restored; raise ValueError if that is invalid."""
         lengths = arrays.get("vectors.lengths")
         if lengths is None and "vectors.moments" in arrays:
             raise ValueError("state must hold vectors.lengths")

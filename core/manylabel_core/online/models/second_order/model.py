@@ -95,7 +95,7 @@ class SecondOrder(Model):
     def learn_until_stop(
         self, rows: Rows, targets: Targets, scores: NDArray[np.float64], ranks: Rows | None = None
     ) -> int:
-        """Learn rows in order until it stops; return the number of rows learnt, of all if it does not stop.
+        """Learn rows in order until it stops; return the number of rows learnt: that of all rows if it does not stop.
 
         It writes the scores of these rows and of the one that it stops at.
         """
