@@ -1,0 +1,11 @@
+"""Health of a vocabulary: labels to merge, to put under a parent, to pause, and labels that a model cannot tell.
+
+`suggest` lists them, by counts alone or also by held-out probabilities. `names` compares names, `counts` counts labels
+and pairs of labels, `sums` adds up the probabilities that a search for doubts computes.
+"""
+
+from manylabel_core.label_health.counts import LabelCounts, Truths, count_labels
+from manylabel_core.label_health.rules import KINDS, WHYS, Suggestion, suggest
+from manylabel_core.label_health.sums import ProbabilitySums
+
+__all__ = ["KINDS", "WHYS", "LabelCounts", "ProbabilitySums", "Suggestion", "Truths", "count_labels", "suggest"]
