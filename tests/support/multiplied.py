@@ -116,6 +116,7 @@ PARAMETERS: dict[str, dict[str, str]] = {
     "GET /v1/models/{name}/snapshots/{position}": {"name": NOTHING, "position": NOTHING},
     "POST /v1/models/{name}/rollback": NAME,
     "POST /v1/models/{name}/correct": {"name": NOTHING, "index": NOTHING, "y": NOTHING},
+    "GET /v1/models/{name}/health": {"name": LABELS, "kind": NOTHING, "top": NOTHING},
     "GET /v1/models/{name}/doubts": {"name": NOTHING, "kind": NOTHING, "label": NOTHING, "top": NOTHING},
     "POST /v1/models/{name}/doubts": {"name": NOTHING, "last": NOTHING, "top": NOTHING},
     "GET /v1/models/{name}/log": {"name": NOTHING, "from": NOTHING, "to": NOTHING, "limit": EXAMPLES},

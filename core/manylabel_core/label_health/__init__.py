@@ -4,8 +4,19 @@
 and pairs of labels, `sums` adds up the probabilities that a search for doubts computes.
 """
 
-from manylabel_core.label_health.counts import LabelCounts, Truths, count_labels
-from manylabel_core.label_health.rules import KINDS, WHYS, Suggestion, suggest
+from manylabel_core.label_health.counts import Truths, VocabularyCounts, count_labels
+from manylabel_core.label_health.rules import KINDS, Kind, Suggestion, Why, named_pairs, suggest
 from manylabel_core.label_health.sums import ProbabilitySums
 
-__all__ = ["KINDS", "WHYS", "LabelCounts", "ProbabilitySums", "Suggestion", "Truths", "count_labels", "suggest"]
+__all__ = [
+    "KINDS",
+    "Kind",
+    "ProbabilitySums",
+    "Suggestion",
+    "Truths",
+    "VocabularyCounts",
+    "Why",
+    "count_labels",
+    "named_pairs",
+    "suggest",
+]

@@ -48,7 +48,7 @@ class Pairs(NamedTuple):
 NO_PAIRS = Pairs(*np.zeros((2, 0), np.int64), *np.zeros((3, 0)))
 
 
-class LabelCounts(NamedTuple):
+class VocabularyCounts(NamedTuple):
     """Counts of labels, each of shape (n_labels,).
 
     Attributes
@@ -155,7 +155,7 @@ class Truths:
         return sp.csc_array((values, (self.rows, self.labels)), shape=(self.n_rows, self.n_labels))
 
 
-def count_labels(truths: Truths, first: Columns, second: Columns) -> LabelCounts:
+def count_labels(truths: Truths, first: Columns, second: Columns) -> VocabularyCounts:
     """Return the counts of labels, with the frequent pairs and some others.
 
     Parameters
@@ -172,14 +172,18 @@ def count_labels(truths: Truths, first: Columns, second: Columns) -> LabelCounts
     np.maximum.at(longest, labels[1:][same], np.diff(rows)[same])
     both = _joined([truths.frequent_pairs(), truths.pairs(first, second)])
     _, once = np.unique(both.first * n + both.second, return_index=True)
-    return LabelCounts(
-        truths.n_rows, truths.examples, truths.known, last, longest, Pairs(*(part[once] for part in both))
-    )
+    return VocabularyCounts(truths.n_rows, truths.examples, truths.known, last, longest, both.chosen(once))
 
 
 def _joined(parts: list[Pairs]) -> Pairs:
-    first, second, *sums = (np.concatenate(columns) for columns in zip(NO_PAIRS, *parts, strict=True))
-    return Pairs(first.astype(np.int64), second.astype(np.int64), *sums)
+    every = [NO_PAIRS, *parts]
+    return Pairs(
+        np.concatenate([part.first for part in every]),
+        np.concatenate([part.second for part in every]),
+        np.concatenate([part.together for part in every]),
+        np.concatenate([part.first_only for part in every]),
+        np.concatenate([part.second_only for part in every]),
+    )
 
 
 def _by_label(labels: NDArray[np.integer[Any]], values: Numbers, n_labels: int) -> Numbers:

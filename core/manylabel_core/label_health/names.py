@@ -31,8 +31,8 @@ def plain(name: str) -> str:
     """Return a name without case, accents, width, spaces and punctuation.
 
     Symbols, such as ``+`` and emoji, ``#`` and what stands between two digits stay. Accents are the combining marks of
-    Latin, Greek and Cyrillic; marks of other scripts are vowels. Of the compatibility forms of Unicode, only those of
-    width are folded, because others change meanings: 10² would be 102.
+    Latin, Greek and Cyrillic; marks of other scripts are vowels. The compatibility forms of width are folded, but no
+    other ones, because these change meanings: 10² would be 102.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def singular(text: str) -> str:
 
 
 def one_slip(one: str, other: str) -> bool:
-    """Return whether one letter is added, left out, changed, or exchanged with the next one.
+    """Return whether one letter is added, omitted, changed, or exchanged with the next letter.
 
     Digits and signs are never slips.
     """
@@ -74,11 +74,11 @@ def one_slip(one: str, other: str) -> bool:
     return len(s) == len(t) and (s[at + 1 :] == t[at + 1 :] or exchanged)
 
 
-def similar_names(names: Mapping[int, str], order: Sequence[int]) -> list[NamePair]:
-    """Return pairs of labels with nearly one name.
+def similar_names(names: Mapping[int, str], order: Sequence[int], spelling_only: bool = False) -> list[NamePair]:
+    """Return pairs of labels with nearly one name, or only those in another spelling.
 
-    Of labels with the same plain form, each is paired with the first of them in `order`, which stands for all others in
-    further pairs.
+    Labels with the same plain form are paired with the first of them in `order`, which stands for all others in further
+    pairs.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def similar_names(names: Mapping[int, str], order: Sequence[int]) -> list[NamePa
             if head != column:
                 found[_ascending(head, column)] = "spelling"
     plurals, near = dict[str, list[str]](), dict[str, list[str]]()
-    for text in sorted(heads):
+    for text in () if spelling_only else sorted(heads):
         plurals.setdefault(singular(text), []).append(text)
         for key in _without_a_letter(text):
             near.setdefault(key, []).append(text)

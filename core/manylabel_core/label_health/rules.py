@@ -8,14 +8,13 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.label_health.counts import LabelCounts, Numbers, Pairs
+from manylabel_core.label_health.counts import Numbers, Pairs, VocabularyCounts
 from manylabel_core.label_health.names import Likeness, similar_names
 from manylabel_core.label_health.sums import ProbabilitySums
 
 Kind = Literal["name", "merge", "parent", "pause", "vague"]
 Why = Literal["spelling", "plural", "slip", "together", "alike", "implied", "unused", "rare", "unlearnable"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-WHYS: tuple[Why, ...] = get_args(Why)
 
 LEAST, LEAST_TOGETHER, LEAST_VAGUE = 10, 5, 50
 """Minimum weighted numbers of examples: of the rarer label of a pair, of labels that go together, of a vague label."""
@@ -68,7 +67,7 @@ class Suggestion(NamedTuple):
 
 def suggest(
     names: Sequence[str],
-    counts: LabelCounts,
+    counts: VocabularyCounts,
     sums: ProbabilitySums | None = None,
     *,
     listed: NDArray[np.bool_] | None = None,
@@ -87,7 +86,8 @@ def suggest(
     """
     allowed = (counts.examples > 0) & (True if listed is None else listed)
     found = _Found(counts, allowed, _ancestors(parents))
-    likenesses = named_pairs(names, counts, allowed)
+    by_counts_of_labels = sums is None and not len(counts.pairs.first)
+    likenesses = named_pairs(names, counts.examples, allowed, by_counts_of_labels)
     first = np.array([first for first, _ in likenesses], dtype=np.int64)
     second = np.array([second for _, second in likenesses], dtype=np.int64)
     _by_name(found, likenesses, first, second, sums)
@@ -101,21 +101,22 @@ def suggest(
 
 
 def named_pairs(
-    names: Sequence[str], counts: LabelCounts | Numbers, allowed: NDArray[np.bool_]
+    names: Sequence[str], examples: Numbers, allowed: NDArray[np.bool_], spelling_only: bool = False
 ) -> dict[tuple[int, int], Likeness]:
-    """Return the pairs of labels with nearly one name, ascending, and the difference; `counts` or weighted numbers of
-    examples order the labels."""
-    examples = counts.examples if isinstance(counts, LabelCounts) else counts
+    """Return the pairs of allowed labels with nearly one name, ascending, and the difference of the names.
+
+    The label with the most `examples` stands for all in another spelling.
+    """
     used = np.flatnonzero(allowed)
     order = used[np.lexsort((used, -examples[used]))].tolist()
-    pairs = similar_names({column: names[column] for column in used.tolist()}, order)
+    pairs = similar_names({column: names[column] for column in used.tolist()}, order, spelling_only)
     return {(pair.first, pair.second): pair.likeness for pair in pairs}
 
 
 class _Found:
     """Suggestions so far."""
 
-    def __init__(self, counts: LabelCounts, allowed: NDArray[np.bool_], ancestors: set[tuple[int, int]]) -> None:
+    def __init__(self, counts: VocabularyCounts, allowed: NDArray[np.bool_], ancestors: set[tuple[int, int]]) -> None:
         self.counts, self.allowed, self._ancestors = counts, allowed, ancestors
         self.suggestions: list[Suggestion] = []
         self.merged: set[tuple[int, int]] = set()

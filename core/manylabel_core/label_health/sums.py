@@ -28,7 +28,7 @@ class Likenesses(NamedTuple):
     ----------
     alike : 1 if the model cannot tell the first label from the second, 0 if it can, or does not know the labels.
     pull_of_first : probability of the second label on examples of the first one, relative to that on its own ones.
-    pull_of_second : likewise, of the first label on examples of the second one.
+    pull_of_second : probability of the first label on examples of the second one, relative to that on its own ones.
     own_of_first, own_of_second : sum of the probability of a label in excess of its mean, on its own examples without
         the other label.
     """
