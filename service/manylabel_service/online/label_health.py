@@ -14,6 +14,7 @@ from manylabel_core.label_health import KINDS, Suggestion, VocabularyCounts, sug
 from manylabel_core.label_health.rules import UNUSED
 from manylabel_core.label_structure import Group
 from manylabel_service.errors import InvalidField
+from manylabel_service.online.state.dismissals import Dismissals
 from manylabel_service.online.state.groups import check_written
 from manylabel_service.online.state.model import OnlineModel
 
@@ -39,6 +40,7 @@ class VocabularyFacts(NamedTuple):
     n_examples : number of examples that the metrics count.
     hidden : retired and paused labels.
     groups : groups and parents as JSON.
+    dismissals : dismissed suggestions.
     """
 
     names: Sequence[str]
@@ -48,6 +50,7 @@ class VocabularyFacts(NamedTuple):
     n_examples: int
     hidden: Collection[str]
     groups: dict[str, Any]
+    dismissals: Dismissals
 
     @classmethod
     def of(cls, model: OnlineModel) -> "VocabularyFacts":
@@ -62,6 +65,7 @@ class VocabularyFacts(NamedTuple):
             model.prequential.given,
             frozenset(model.hidden),
             model.groups.to_json(model.labels),
+            model.dismissals.copy(),
         )
 
 
@@ -118,6 +122,10 @@ def suggestions(vocabulary: VocabularyFacts, found: Sequence[Row], path: str) ->
         for label in (row["label"], row["other"]):
             if label is not None and (label not in columns or not allowed[columns[label]]):
                 return False
+        both = [columns[label] for label in (row["label"], row["other"]) if label is not None]
+        fewest = min(float(vocabulary.examples[column]) for column in both)
+        if vocabulary.dismissals.hides(row["kind"], both[0], both[1] if len(both) > 1 else None, fewest):
+            return False
         if row["kind"] == "pause":
             return bool(vocabulary.n_examples - vocabulary.last_seen[columns[row["label"]]] >= UNUSED)
         return True

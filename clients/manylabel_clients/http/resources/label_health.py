@@ -1,11 +1,11 @@
-"""Suggestions for the labels of a model."""
+"""Suggestions for the labels of a model, and their dismissal."""
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
 from manylabel_clients.http.resources.resource import Resource, call, with_query
-from manylabel_clients.http.responses import LabelHealth
+from manylabel_clients.http.responses import LabelHealth, Suggestion, Updated
 from manylabel_clients.http.transport.exchange import Exchange
 
 KindOfSuggestion: TypeAlias = Literal["name", "merge", "parent", "pause", "vague"]
@@ -30,3 +30,24 @@ class LabelHealthCalls(Resource):
             Maximum number of suggestions of each kind, at most 1,000.
         """
         return (yield from self._get(with_query(f"{self._path}/health", kind=kind, top=top), LabelHealth))
+
+    @call
+    def dismiss(self, suggestion: Suggestion, *, key: str | None = None) -> Exchange[Updated]:
+        """Dismiss a suggestion on every server: it is not listed until the number of examples of its rarer label has
+        doubled.
+
+        Parameters
+        ----------
+        suggestion : Suggestion
+            A suggestion of `health`.
+        key : str, optional
+            Idempotency key.
+
+        Raises
+        ------
+        NotFound
+            If the model no longer has a label of the suggestion.
+        """
+        other = suggestion.into or suggestion.parent
+        body = {"kind": suggestion.kind, "label": suggestion.label, "other": other}
+        return (yield from self._learn(f"{self._path}/health/dismiss", body, key, Updated))

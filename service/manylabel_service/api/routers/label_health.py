@@ -1,21 +1,29 @@
-"""/v1/models/{name}/health: suggestions for the labels of a model."""
+"""/v1/models/{name}/health: suggestions for the labels of a model, and their dismissal."""
 
 import asyncio
 from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_core.label_health import KINDS, Kind, Why
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.routers.doubts import leader_of
-from manylabel_service.api.schemas.base import ResponseModel
-from manylabel_service.api.translation.model_access import online
+from manylabel_service.api.schemas import UpdateResponse
+from manylabel_service.api.schemas.base import RequestModel, ResponseModel
+from manylabel_service.api.schemas.requests import Name
+from manylabel_service.api.translation.model_access import changed, online
 from manylabel_service.api.web.access import AccessOf
+from manylabel_service.api.web.bodies import idempotency_key
+from manylabel_service.api.web.large_json import read_model
 from manylabel_service.api.web.parameters import Parameters, from_query, one_of, up_to
+from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, json_response
 from manylabel_service.online.label_health import MAX_SUGGESTIONS, VocabularyFacts, current_rows, suggestions
+from manylabel_service.online.state.controls import Dismiss
+from manylabel_service.online.state.dismissals import PAIRS
 
 router = Router("models", errors=["model_not_found", "model_is_trained"])
 
@@ -118,3 +126,38 @@ async def suggest_changes(
             shown.append(row)
     facts = {part: document.get(part) for part in ("position", "examined")}
     return json_response({"job": None if found is None else found[0], **facts, "suggestions": shown})
+
+
+class DismissRequest(RequestModel):
+    """Suggestion to dismiss."""
+
+    kind: Kind
+    """Kind of the suggestion."""
+    label: Name
+    """Label of the suggestion."""
+    other: Name | None = None
+    """Label to merge into, or parent; only for suggestions about two labels, which need it."""
+
+
+@router.endpoint(
+    "POST /v1/models/{name}/health/dismiss",
+    "Dismiss a suggestion for labels",
+    "learn",
+    UpdateResponse,
+    ["model_follows", "label_not_found", "label_exists", "queue_full"],
+    takes=DismissRequest,
+    example={"kind": "merge", "label": "petz", "other": "pets"},
+    keyed=True,
+)
+async def dismiss(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
+    """Dismisses a suggestion, from this position in the log, on every server: it is not listed until the number of
+    examples of its rarer label has doubled. Two labels whose merge is dismissed are not suggested for a merge for any
+    reason. Nothing else changes."""
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        wanted, raw = await read_model(request, DismissRequest)
+        key = idempotency_key(request, "dismiss", raw)
+        if (wanted.kind in PAIRS) != (wanted.other is not None):
+            needed = "is missing: the suggestion is about two labels" if wanted.kind in PAIRS else "must be missing"
+            raise invalid(("other",), needed)
+        return await changed(request, response, replica, Dismiss(wanted.kind, wanted.label, wanted.other, key))

@@ -26,3 +26,17 @@ def test_suggestions_are_read() -> None:
         "/v1/models/m/health?top=100",
         "/v1/models/m/health?kind=pause&top=3",
     ]
+
+
+def test_a_suggestion_is_dismissed_with_a_key() -> None:
+    found = ok({"job": None, "position": None, "examined": None, "suggestions": [ROW]})
+    fake = FakeServer(found, *[ok({"position": "22", "updates": 41})] * 2)
+    calls = unsent(ModelCalls, "m", retry=Retry(attempts=1))
+    (suggestion,) = fake(calls.health()).suggestions
+    assert fake(calls.dismiss(suggestion)).position == "22"
+    fake(calls.dismiss(suggestion, key="k"))
+    assert fake.bodies[-1] == {"kind": "parent", "label": "poodle", "other": "dog"}
+    assert fake.requests[-1].path == "/v1/models/m/health/dismiss"
+    keys = [request.headers["Idempotency-Key"] for request in fake.requests[1:]]
+    assert keys[0]
+    assert keys[1] == "k"

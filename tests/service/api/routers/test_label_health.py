@@ -1,5 +1,6 @@
 """/v1/models/{name}/health: suggestions by the counts of a model, and those that a search has found."""
 
+import json
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -147,3 +148,56 @@ def test_a_follower_has_the_suggestions_for_its_leader(client: TestClient, grown
 def test_a_model_without_labels(client: TestClient, model: str) -> None:
     assert health(client, model)["suggestions"] == []
     refused(client.get(f"{model}/health", params={"kind": "retire"}), 422, "invalid_request", "kind")
+
+
+def dismissed(client: TestClient, model: str, row: dict[str, Any]) -> None:
+    body = {"kind": row["kind"], "label": row["label"], "other": row["into"] or row["parent"]}
+    ok(client.post(f"{model}/health/dismiss", json=body))
+
+
+def test_a_dismissed_suggestion_is_listed_again_once_its_examples_have_doubled(client: TestClient, grown: str) -> None:
+    (row,) = health(client, grown)["suggestions"]
+    dismissed(client, grown, row)
+    assert health(client, grown)["suggestions"] == []
+    rare, common = row["evidence"]["examples"]
+    more = {"x": {"glass": 1.0}, "y": ["GLASS"]}
+    ok(client.post(f"{grown}/update", json={"examples": [{**more, "y": ["glass"]}] * common}))
+    ok(client.post(f"{grown}/update", json={"examples": [more] * (rare - 1)}))
+    assert health(client, grown)["suggestions"] == []
+    ok(client.post(f"{grown}/update", json=more))
+    (again,) = health(client, grown)["suggestions"]
+    assert again["evidence"]["examples"] == [2 * rare, 2 * common]
+
+
+def test_found_suggestions_are_dismissed(client: TestClient, grown: str) -> None:
+    searched(client, grown)
+    spelling, merge, parent = health(client, grown)["suggestions"]
+    dismissed(client, grown, merge)
+    assert health(client, grown)["suggestions"] == [spelling, parent]
+    searched(client, grown)
+    assert [row["kind"] for row in health(client, grown)["suggestions"]] == ["name", "parent"]
+    dismissed(client, grown, parent)
+    entry = json.loads(client.get(f"{grown}/log").text.splitlines()[-1])
+    told = ("dismissal", "parent", "poodle", "dog")
+    assert tuple(entry[field] for field in ("kind", "suggestion", "label", "other")) == told
+    ok(client.post(f"{grown}/labels/rename", json={"label": "dog", "to": "hound"}))
+    assert [row["kind"] for row in health(client, grown)["suggestions"]] == ["name"]
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"kind": "merge", "label": "glass"}, "/other"),
+        ({"kind": "pause", "label": "glass", "other": "dog"}, "/other"),
+        ({"kind": "retire", "label": "glass"}, "/kind"),
+        ({"kind": "pause"}, "/label"),
+    ],
+)
+def test_an_invalid_dismissal(client: TestClient, grown: str, body: dict[str, Any], pointer: str) -> None:
+    refused(client.post(f"{grown}/health/dismiss", json=body), 422, "invalid_request", pointer)
+
+
+def test_a_dismissal_needs_labels_of_the_model(client: TestClient, grown: str) -> None:
+    body = {"kind": "merge", "label": "glass", "other": "birds"}
+    refused(client.post(f"{grown}/health/dismiss", json=body), 404, "label_not_found")
+    refused(client.post(f"{grown}/health/dismiss", json={**body, "other": "glass"}), 409, "label_exists")
