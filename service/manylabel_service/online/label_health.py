@@ -137,7 +137,7 @@ def suggestions(vocabulary: VocabularyFacts, found: Sequence[Row], path: str) ->
 def _with_requests(
     rows: Sequence[Row], vocabulary: VocabularyFacts, columns: dict[str, int], path: str
 ) -> Iterator[Row]:
-    """Yield rows as in the HTTP interface, without parents that the groups do not allow."""
+    """Yield rows as in the HTTP interface, without parents that the groups do not allow, and merges within a group."""
     groups, parents = vocabulary.groups["groups"], vocabulary.groups["parents"]
     grouped = {*parents, *parents.values(), *(label for group in groups for label in group["labels"])}
     for row in rows:
@@ -151,6 +151,8 @@ def _with_requests(
                 if not _is_valid(body):
                     continue
                 request = {"method": "PUT", "path": f"{path}/groups", "body": body}
+        elif any(label in group["labels"] and other in group["labels"] for group in groups):
+            continue
         elif other is not None and label not in grouped:
             body = {"label": label, "into": other}
             request = {"method": "POST", "path": f"{path}/labels/merge", "body": body}

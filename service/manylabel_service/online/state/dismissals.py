@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.label_health import Kind
+from manylabel_core.label_health import KINDS
 
 MAX_DISMISSED = 10_000
 """Maximum number of dismissed suggestions of a model that are remembered; the oldest are dropped."""
 GROWTH = 2
 """Growth of the number of examples of a suggestion after which it is listed again although it was dismissed."""
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
 PAIRS = ("name", "merge", "parent")
 """Kinds of suggestions about two labels."""
 

@@ -127,6 +127,12 @@ def test_parents_that_contradict_the_groups_are_not_suggested(client: TestClient
     assert not health(client, grown, kind="parent")["suggestions"]
 
 
+def test_labels_of_a_group_are_different(client: TestClient, grown: str) -> None:
+    group = {"name": "g", "labels": ["glass", "GLASS"], "choose": "at_most_one"}
+    ok(client.put(f"{grown}/groups", json={"groups": [group]}))
+    assert health(client, grown)["suggestions"] == []
+
+
 def test_a_rare_label_that_is_no_longer_used(client: TestClient, model: str) -> None:
     many = [{"x": {"a": 1.0}, "y": ["old"] if n == 0 else ["used"]} for n in range(1001)]
     ok(client.post(f"{model}/update", json={"examples": many[:1000]}))
