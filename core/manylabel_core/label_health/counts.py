@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from manylabel_core.doubts.held_out import weights_of
 from manylabel_core.rows import Targets
 
-LEAST_SHARE, LEAST_EXAMPLES = 0.8, 5
+LEAST_SHARE, LEAST_EXAMPLES = 0.9, 5
 """Minimum share of the examples of a label with another one, and minimum weighted number of the examples of the label,
 for the pair to be among those that are counted."""
 

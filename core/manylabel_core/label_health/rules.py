@@ -200,9 +200,8 @@ def _by_pairs(found: _Found) -> None:
     examples, shares = counts.examples, counts.examples / np.maximum(counts.known, 1e-300)
     columns = ((pairs.first, pairs.second, pairs.first_only), (pairs.second, pairs.first, pairs.second_only))
     for children, heads, only in columns:
-        n_known = pairs.together + only
-        low = wilson(pairs.together, n_known)
-        holds = (low >= PARENT) & (n_known >= LEAST) & (examples[heads] >= PARENT_RATIO * examples[children])
+        low = wilson(pairs.together, pairs.together + only)
+        holds = (low >= PARENT) & (examples[heads] >= PARENT_RATIO * examples[children])
         for n in np.flatnonzero(holds & (shares[heads] <= PARENT_SHARE)).tolist():
             child, head = int(children[n]), int(heads[n])
             if found.allowed[child] and found.allowed[head]:

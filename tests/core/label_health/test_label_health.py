@@ -10,7 +10,7 @@ from tests.core.label_health import transcription
 
 from manylabel_core.doubts import find_doubts
 from manylabel_core.doubts.held_out import HeldOut
-from manylabel_core.label_health import ProbabilitySums, Truths, count_labels, rules, suggest, sums
+from manylabel_core.label_health import ProbabilitySums, Truths, count_labels, counts, rules, suggest, sums
 from manylabel_core.rows import NO_WEIGHTS, Targets
 
 NAMES = [
@@ -86,8 +86,8 @@ def found(truth, p, weights=None, names=NAMES, **options):
     truths, added = summed(truth, np.zeros(truth.shape) if p is None else p, weights)
     pairs = rules.named_pairs(names, truths.examples, truths.examples > 0)
     columns = np.array(list(pairs), dtype=np.int64).reshape(-1, 2).T
-    counts = count_labels(truths, *columns)
-    return suggest(names, counts, None if p is None else added, **options), pairs
+    counted = count_labels(truths, *columns)
+    return suggest(names, counted, None if p is None else added, **options), pairs
 
 
 def assert_like_the_rules(truth, p, weights=None, names=NAMES):
@@ -150,16 +150,68 @@ def test_twofold_weights_are_examples_twice(seed):
     assert kinds(heavy) == kinds(many)
 
 
+def random_data(rng, unknown):
+    """Return the truth and probabilities of labels, each of which belongs to a thing that the model knows in part."""
+    n, n_labels = int(rng.integers(1, 300)), int(rng.integers(1, len(NAMES) + 1))
+    thing_of, things = rng.integers(0, 4, n_labels), rng.integers(0, 5, n)
+    share, told = rng.choice([0.05, 0.3, 0.5, 1.0], n_labels), rng.choice([0.1, 0.6, 1.0], n_labels)
+    has = things[:, None] == thing_of
+    one_of_them = rng.integers(0, n_labels, n)[:, None] % 3 == np.arange(n_labels) % 3
+    given_by_turns = rng.random(n_labels) < 0.7
+    given = has & (rng.random(has.shape) < share) & (one_of_them | ~given_by_turns)
+    truth = np.where(given, 1, -1)
+    truth[(rng.random(truth.shape) < unknown) & (rng.random((n, 1)) < 0.5)] = 0
+    p = np.where(has, told * share, 0.02) * rng.uniform(0.8, 1.0, has.shape)
+    return truth, p
+
+
 @given(seed=st.integers(0, 2**32 - 1), unknown=st.sampled_from([0.0, 0.3]), weighted=st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_the_rules_on_random_data(seed, unknown, weighted):
     rng = np.random.default_rng(seed)
-    n, n_labels = int(rng.integers(1, 150)), int(rng.integers(1, len(NAMES) + 1))
-    common = rng.random((n, 1)) < 0.5
-    truth = np.where((rng.random((n, n_labels)) < rng.random(n_labels)) & common, 1, -1)
-    truth[(rng.random(truth.shape) < unknown) & (rng.random((n, 1)) < 0.5)] = 0
-    p = np.clip(0.5 * (truth > 0) + 0.5 * rng.random(truth.shape), 0, 1)
-    assert_like_the_rules(truth, p, rng.choice([0.5, 1.0, 3.0], n) if weighted else None)
+    truth, p = random_data(rng, unknown)
+    assert_like_the_rules(truth, p, rng.choice([0.5, 1.0, 3.0], len(truth)) if weighted else None)
+
+
+@pytest.mark.parametrize("unknown", [0.0, 0.4])
+def test_the_sums_of_pairs(unknown, monkeypatch):
+    monkeypatch.setattr(counts, "_BLOCK_LABELS", 4)
+    truth, p = data(n=200, unknown=unknown)
+    weights = np.random.default_rng(5).choice([0.5, 1.0, 3.0], len(truth))
+    truths, added = summed(truth, p, weights)
+    first, second = np.array([(a, b) for a in range(len(NAMES)) for b in range(a + 1, len(NAMES))]).T
+    together, only, own, other = transcription.pair_sums(truth, weights, p)
+    mean = weights @ p / weights.sum()
+    counted, likenesses = truths.pairs(first, second), added.likenesses(first, second)
+    for part, due in zip(counted[2:], (together, only, only.T), strict=True):
+        np.testing.assert_allclose(part, due[first, second], rtol=1e-9, atol=1e-9)
+    excess = np.maximum(own - only * mean[:, None], 0)
+    np.testing.assert_allclose(likenesses.own_of_first, excess[first, second], atol=1e-9)
+    np.testing.assert_allclose(likenesses.own_of_second, excess[second, first], atol=1e-9)
+    on_other = np.maximum(other - only * mean[None, :], 0)
+    with np.errstate(invalid="ignore"):
+        rates = on_other / only, np.maximum(excess / only, 1e-9)
+    for pull, pair in ((likenesses.pull_of_first, (first, second)), (likenesses.pull_of_second, (second, first))):
+        due = rates[0][pair] / rates[1][pair[::-1]]
+        np.testing.assert_allclose(pull[np.isfinite(due)], due[np.isfinite(due)], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("uses", "n", "why"),
+    [
+        ([0, 1, 2], 1003, {"rare"}),
+        ([0, 1, 2], 1002, set()),  # 999 examples since
+        ([0, 1, 900], 2000, {"rare"}),
+        ([0, 1, 1010], 2020, set()),  # last used in the second half
+        (list(range(5)), 1005, {"unused"}),
+        ([0, 1, 2, 3, 403], 1604, {"unused"}),
+        ([0, 1, 2, 3, 404], 1605, set()),  # the longest gap before is too long
+    ],
+)
+def test_labels_to_pause(uses, n, why):
+    truth = -np.ones((n, 1), dtype=int)
+    truth[uses] = 1
+    assert {s.why for s in assert_like_the_rules(truth, None, names=["a"])} == why
 
 
 def test_a_label_without_a_probability_is_not_compared():
@@ -250,3 +302,72 @@ def test_a_search_for_doubts_has_the_probabilities():
         np.testing.assert_allclose(part, due, rtol=1e-12)
     alike = added.likenesses(*pairs).alike
     assert tuple(pairs[:, alike.argmax()]) == (1, 5)
+
+
+def two_labels(n, first=(), second=()):
+    truth = -np.ones((n, 2), dtype=int)
+    truth[list(first), 0] = truth[list(second), 1] = 1
+    return truth
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "why"),
+    [
+        (range(100), range(4, 100), {"together"}),
+        (range(100), range(2, 104), {"together"}),  # 98 of 104
+        (range(100), range(11, 100), set()),
+        (range(4), range(4), set()),
+        (range(40), range(60), {"implied"}),
+        (range(40), range(59), set()),  # hardly more than the child
+        (range(24), range(60), set()),  # too few to be sure
+        (range(60), range(202), set()),  # more than half of all
+    ],
+)
+def test_labels_that_are_given_together(first, second, why):
+    truth = two_labels(400, first, second)
+    assert {s.why for s in assert_like_the_rules(truth, None, names=["x", "y"])} == why
+
+
+@pytest.mark.parametrize(("together", "why"), [(8, {"plural"}), (7, set())])
+def test_a_plural_that_is_given_with_the_singular(together, why):
+    truth = two_labels(100, range(10), range(10 - together, 40))
+    assert {s.why for s in assert_like_the_rules(truth, None, names=["pet", "pets"])} == why
+
+
+def test_few_examples_of_two_names():
+    assert assert_like_the_rules(two_labels(100, range(4), range(4)), None, names=["pet", "pets"]) == []
+
+
+@pytest.mark.parametrize(
+    ("n_rare", "n_common", "own", "why"),
+    [
+        (3, 60, 0.9, {"slip"}),
+        (9, 10, 0.9, {"slip"}),
+        (3, 9, 0.9, set()),  # the common label is too rare as well
+        (3, 60, 0.005, set()),  # the model does not know the common label
+        (10, 60, 0.9, set()),  # frequent enough to be alike, which it is not
+    ],
+)
+def test_a_rare_slip(n_rare, n_common, own, why):
+    truth = two_labels(400, range(n_rare), range(n_rare, n_rare + n_common))
+    p = np.zeros(truth.shape)
+    p[: n_rare + n_common, 1] = own  # nothing is known about the rare label
+    assert {s.why for s in assert_like_the_rules(truth, p, names=["poodel", "poodle"])} - {"vague"} == why
+
+
+@pytest.mark.parametrize(("n_true", "n", "why"), [(50, 100, {"unlearnable"}), (49, 100, set()), (51, 100, set())])
+def test_a_vague_label(n_true, n, why):
+    truth = -np.ones((n, 1), dtype=int)
+    truth[:n_true] = 1
+    assert {s.why for s in assert_like_the_rules(truth, np.full(truth.shape, 0.4), names=["a"])} == why
+    told = np.where(truth > 0, 0.5, 0.4)
+    assert not assert_like_the_rules(truth, told, names=["a"])
+
+
+def test_alike_labels_whose_truth_is_hardly_ever_known():
+    truth = two_labels(400, range(40), range(40, 80))
+    p = np.zeros(truth.shape)
+    p[:80] = 0.5
+    assert [s.why for s in assert_like_the_rules(truth, p, names=["x", "y"])] == ["alike"]
+    truth[:31, 1] = 0
+    assert assert_like_the_rules(truth, p, names=["x", "y"]) == []
