@@ -96,9 +96,9 @@ class Truths:
         self._false = sp.csc_array(
             (np.ones(len(told_false)), (rows[told_false], targets.indices[told_false])), shape=(self.n_rows, n_labels)
         )
-        known = _by_label(targets.indices[told_false], self.row_weights[rows[told_false]], n_labels)
-        partial = _by_label(self.labels, self.weights * ~self._complete, n_labels)
-        self.examples = _by_label(self.labels, self.weights, n_labels)
+        known = by_label(targets.indices[told_false], self.row_weights[rows[told_false]], n_labels)
+        partial = by_label(self.labels, self.weights * ~self._complete, n_labels)
+        self.examples = by_label(self.labels, self.weights, n_labels)
         self.known = known + partial + float(self.row_weights[targets.complete].sum())
 
     def pairs(self, first: Columns, second: Columns, values: Numbers | None = None) -> Pairs:
@@ -130,7 +130,7 @@ class Truths:
         weights = self._matrix(self.weights)
         rows = [matrix.tocsr() for matrix in (weights, ones_of_whole, whole, part, self._false)]
         weights_by_row, ones_by_row, whole_by_row, part_by_row, false_by_row = rows
-        total = _by_label(self.labels, v * complete, n)
+        total = by_label(self.labels, v * complete, n)
         for start in range(0, n, _BLOCK_LABELS):
             block = slice(start, min(start + _BLOCK_LABELS, n))
             if first is None or second is None:
@@ -186,7 +186,7 @@ def _joined(parts: list[Pairs]) -> Pairs:
     )
 
 
-def _by_label(labels: NDArray[np.integer[Any]], values: Numbers, n_labels: int) -> Numbers:
+def by_label(labels: NDArray[np.integer[Any]], values: Numbers, n_labels: int) -> Numbers:
     """Return the sum of the values of each label."""
     return np.bincount(labels, values, minlength=n_labels).astype(np.float64, copy=False)
 

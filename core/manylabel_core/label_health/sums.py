@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from manylabel_core.doubts.held_out import HeldOut
-from manylabel_core.label_health.counts import Columns, Numbers, Truths
+from manylabel_core.label_health.counts import Columns, Numbers, Truths, by_label
 
 MAX_DENSE_LABELS, MOST_PROBABLE = 3_000, 20
 """Maximum number of labels for sums over all pairs; above it, only the most probable labels of an example count."""
@@ -41,7 +41,7 @@ class Likenesses(NamedTuple):
 
 
 class ProbabilitySums:
-    """Sums over examples, each weighted; they take the blocks of `held_out` in any order, each example once.
+    """Sums over examples, each weighted; they take the blocks of `held_out` in any order, all examples once.
 
     A label of which a judge has learnt no example has no probability there, and is not compared.
 
@@ -59,7 +59,7 @@ class ProbabilitySums:
         self._table = (np.zeros(0, np.int64), np.zeros(0))
         self._buffer, self._n_buffered = [self._table], 0
         self._all, self._weight = np.zeros(n), 0.0
-        self._sums, self._weights = np.zeros((2, n)), np.zeros((2, n))
+        self._false = np.zeros(n)
         self._judged = np.ones(n, dtype=np.bool_)
 
     def add(self, block: HeldOut, truth: NDArray[np.int8]) -> None:
@@ -75,15 +75,13 @@ class ProbabilitySums:
         p = np.nan_to_num(block.probabilities, nan=0.0)
         self._all += weights @ p
         self._weight += float(weights.sum())
-        for at, sign in enumerate((1, -1)):
-            self._sums[at] += weights @ np.where(truth == sign, p, 0.0)
-            self._weights[at] += weights @ (truth == sign)
         lengths = self._ends[block.rows + 1] - self._ends[block.rows]
         rows = np.repeat(np.arange(len(block.rows)), lengths)
         places = np.repeat(self._ends[block.rows] - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
         labels = self.truths.labels[places]
         self._given[places] = p[rows, labels]
         false = np.where(truth < 0, p, 0.0)
+        self._false += weights @ false
         if self._dense is not None:
             present, column = np.unique(labels, return_inverse=True)
             given = sp.csr_array((weights[rows], (column, rows)), shape=(len(present), len(weights)))
@@ -150,9 +148,13 @@ class ProbabilitySums:
     def mean_where(self, truth: bool) -> tuple[Numbers, Numbers]:
         """Return the mean probability of each label where it is true, or where it is false, and the weighted number of
         these examples; NaN for a label that is not judged."""
-        at = 0 if truth else 1
-        weights = self._weights[at]
-        means = self._sums[at] / np.maximum(weights, 1e-300)
+        truths = self.truths
+        if truth:
+            weights = truths.examples
+            sums = by_label(truths.labels, truths.weights * self._given, truths.n_labels)
+        else:
+            weights, sums = truths.known - truths.examples, self._false
+        means = sums / np.maximum(weights, 1e-300)
         return np.where(self._judged & (weights > 0), means, np.nan), weights
 
     def _sum(self, given: Columns, other: Columns) -> Numbers:

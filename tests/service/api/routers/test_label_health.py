@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.service.api.answers import create, ok, refused
 from tests.service.api.routers.test_doubts import searched
+from tests.service.api.routers.test_forgetting import forgotten
 
 
 def examples() -> list[dict[str, Any]]:
@@ -79,6 +80,22 @@ def test_a_search_finds_what_needs_the_examples(client: TestClient, grown: str) 
     assert (parent["label"], parent["parent"]) == ("poodle", "dog")
     assert health(client, grown, kind="parent")["suggestions"] == [parent]
     assert len(health(client, grown, top=1)["suggestions"]) == 3
+
+
+def test_any_search_for_doubts_finds_suggestions_for_all_labels(client: TestClient, grown: str) -> None:
+    job = searched(client, grown, label="glass", top=1)
+    found = health(client, grown)
+    assert found["job"] == job["id"]
+    assert [row["kind"] for row in found["suggestions"]] == ["name", "merge", "parent"]
+
+
+def test_forgetting_deletes_what_a_search_has_found(client: TestClient, grown: str) -> None:
+    ok(client.post(f"{grown}/update", json={"x": {"a": 1.0}, "y": [], "ref": "r1"}))
+    searched(client, grown)
+    forgotten(client, grown, refs=["r1"])
+    found = health(client, grown)
+    assert found["job"] is None
+    assert [row["kind"] for row in found["suggestions"]] == ["name"]
 
 
 def test_a_request_applies_its_suggestion(client: TestClient, grown: str) -> None:
