@@ -20,9 +20,9 @@ from manylabel_service.online.state.model import OnlineModel
 
 MAX_SUGGESTIONS = 1_000
 """Maximum number of suggestions of a kind."""
-MAX_REQUESTED_GROUPED = 500
-"""Maximum number of labels in groups or with a parent of a model whose suggested parents have a request: it names all
-of them."""
+MAX_GROUPED_CHARACTERS = 5_000
+"""Maximum length together of the names of labels in groups or with a parent, of a model whose suggested parents have a
+request: it names all of them."""
 
 _BY_COUNTS = ("spelling", "rare")
 """Rules of which a model needs no search."""
@@ -139,21 +139,25 @@ def _with_requests(
 ) -> Iterator[Row]:
     """Yield rows as in the HTTP interface, without parents that the groups do not allow, and merges within a group."""
     groups, parents = vocabulary.groups["groups"], vocabulary.groups["parents"]
-    grouped = {*parents, *parents.values(), *(label for group in groups for label in group["labels"])}
+    groups_of: dict[str, set[int]] = {label: set() for pair in parents.items() for label in pair}
+    for number, group in enumerate(groups):
+        for label in group["labels"]:
+            groups_of.setdefault(label, set()).add(number)
+    is_small = sum(map(len, groups_of)) <= MAX_GROUPED_CHARACTERS
     for row in rows:
         label, other, kind = row["label"], row["other"], row["kind"]
         request = None
         if kind == "parent":
             if label in parents:
                 continue
-            if len(grouped) <= MAX_REQUESTED_GROUPED:
+            if is_small:
                 body = {"groups": groups, "parents": {**parents, label: other}}
                 if not _is_valid(body):
                     continue
                 request = {"method": "PUT", "path": f"{path}/groups", "body": body}
-        elif any(label in group["labels"] and other in group["labels"] for group in groups):
+        elif groups_of.get(label, set()) & groups_of.get(other, set()):
             continue
-        elif other is not None and label not in grouped:
+        elif other is not None and label not in groups_of:
             body = {"label": label, "into": other}
             request = {"method": "POST", "path": f"{path}/labels/merge", "body": body}
         elif kind == "pause":

@@ -144,6 +144,16 @@ def test_parents_that_contradict_the_groups_are_not_suggested(client: TestClient
     assert not health(client, grown, kind="parent")["suggestions"]
 
 
+def test_a_parent_beside_many_others_has_no_request(client: TestClient, grown: str) -> None:
+    searched(client, grown)
+    parents = {f"child {n} {'x' * 200}": "other" for n in range(23)}
+    ok(client.put(f"{grown}/groups", json={"parents": parents}))
+    (row,) = health(client, grown, kind="parent")["suggestions"]
+    assert row["request"]["body"]["parents"] == {**parents, "poodle": "dog"}
+    ok(client.put(f"{grown}/groups", json={"parents": {**parents, "x" * 250: "other"}}))
+    assert health(client, grown, kind="parent")["suggestions"] == [{**row, "request": None}]
+
+
 def test_labels_of_a_group_are_different(client: TestClient, grown: str) -> None:
     group = {"name": "g", "labels": ["glass", "GLASS"], "choose": "at_most_one"}
     ok(client.put(f"{grown}/groups", json={"groups": [group]}))
