@@ -23,3 +23,8 @@ def test_suggestions_are_listed(manylabel: Command, client: Client, name: str) -
     ]
     assert model.health("pause").suggestions == []
     assert manylabel("health", name, "--kind", "retire").status == 2
+
+    (suggestion,) = model.health().suggestions
+    assert model.dismiss(suggestion).updates == 24
+    assert model.health().suggestions == []
+    assert "0 suggestions" in manylabel("health", name).checked().out
