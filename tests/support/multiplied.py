@@ -116,6 +116,8 @@ PARAMETERS: dict[str, dict[str, str]] = {
     "GET /v1/models/{name}/snapshots/{position}": {"name": NOTHING, "position": NOTHING},
     "POST /v1/models/{name}/rollback": NAME,
     "POST /v1/models/{name}/correct": {"name": NOTHING, "index": NOTHING, "y": NOTHING},
+    "POST /v1/models/{name}/health/dismiss": {"name": NOTHING},
+    "GET /v1/models/{name}/health": {"name": LABELS, "kind": NOTHING, "top": NOTHING},
     "GET /v1/models/{name}/doubts": {"name": NOTHING, "kind": NOTHING, "label": NOTHING, "top": NOTHING},
     "POST /v1/models/{name}/doubts": {"name": NOTHING, "last": NOTHING, "top": NOTHING},
     "GET /v1/models/{name}/log": {"name": NOTHING, "from": NOTHING, "to": NOTHING, "limit": EXAMPLES},
@@ -414,6 +416,7 @@ def loads(position_of: Callable[[str], str]) -> Iterator[Load]:
         )
     for sort in ("name", "frequency"):
         yield load("GET /v1/models/{name}/labels", "name sort limit", sort, "large", None, f"?sort={sort}&limit=1000")
+    yield load("GET /v1/models/{name}/health", "name", "all kinds", "large", None, "?top=1000")
     titles = {
         label(i): {"title": " ".join(f"w{i}{j}" for j in range(80))[:490], "description": "w d " * 700}
         for i in range(1_000)

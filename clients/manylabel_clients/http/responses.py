@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Alarms", "ApiKey", "BaselineColumns", "BaselineMeasures", "BySeen", "Calibration", "DatasetInfo", "Doubt", "DoubtCounts", "DoubtList", "DoubtedPlace", "Drift", "Explanation", "FeatureForDoubt", "FeaturePart", "FieldOfModel", "FieldOfTrained", "ForgetReceipt", "GroupMeasures", "JobError", "JobProgress", "JobResult", "LabelMeasures", "LabelPage", "LabelStatus", "Learning", "LogLine", "MeasureColumns", "Measures", "Metrics", "MetricsHistory", "ModelDetail", "ModelStatus", "ModelSummary", "NewApiKey", "NewWebhook", "PastAlarms", "Prediction", "Promoted", "RateLimits", "Reliability", "ReliabilityBin", "Replica", "Replicas", "RolledBack", "Snapshot", "TrainedStatus", "TrainedSummary", "Trainer", "UnlabelledPage", "UnlabelledPrediction", "Updated", "Verification", "Version", "Webhook", "WebhookDelivery", "WindowColumns", "WindowMeasures"]
+__all__ = ["Alarms", "ApiKey", "BaselineColumns", "BaselineMeasures", "BySeen", "Calibration", "DatasetInfo", "Doubt", "DoubtCounts", "DoubtList", "DoubtedPlace", "Drift", "Explanation", "FeatureForDoubt", "FeaturePart", "FieldOfModel", "FieldOfTrained", "ForgetReceipt", "GroupMeasures", "JobError", "JobProgress", "JobResult", "LabelHealth", "LabelMeasures", "LabelPage", "LabelStatus", "Learning", "LogLine", "MeasureColumns", "Measures", "Metrics", "MetricsHistory", "ModelDetail", "ModelStatus", "ModelSummary", "NewApiKey", "NewWebhook", "PastAlarms", "Prediction", "Promoted", "RateLimits", "Reliability", "ReliabilityBin", "Replica", "Replicas", "RolledBack", "Snapshot", "SuggestedRequest", "Suggestion", "SuggestionEvidence", "TrainedStatus", "TrainedSummary", "Trainer", "UnlabelledPage", "UnlabelledPrediction", "Updated", "Verification", "Version", "Webhook", "WebhookDelivery", "WindowColumns", "WindowMeasures"]
 
 SCOPES = ["predict", "learn", "read", "train", "export", "admin"]
 EVENTS = ["drift", "label", "parity", "job", "promoted", "review"]
@@ -645,3 +645,39 @@ class DoubtList:
     examined: int  #: Number of examined examples.
     left_out: DoubtCounts
     doubts: list[Doubt]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestionEvidence:
+    """Evidence for a suggestion; numbers of examples are weighted."""
+    examples: list[float]  #: Number of examples with the label, and with the other label.
+    together: float  #: Number of examples with both labels.
+    changes: float  #: Number of learnt examples whose labels would be others.
+    alike: float | None = None  #: Likeness of the two labels to a model that has not learnt the examples: 1 if it cannot tell them apart; None if not computed.
+    means: list[float] | None = None  #: For a vague label, its mean probability on examples with and without the label; None for other kinds.
+    last_seen: list[int | None]  #: Number of the last learnt example with the label, and with the other label.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestedRequest:
+    """Request that applies a suggestion."""
+    method: Literal["POST", "PUT"]
+    path: str
+    body: dict[str, Any]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestion:
+    """Suggested change of a label."""
+    kind: Literal["name", "merge", "parent", "pause", "vague"]  #: ``name`` and ``merge``: merge the label into the other one. ``parent``: the label implies the other one. ``pause``: the label is no longer used. ``vague``: the model cannot tell the label; define it better, or do without it.
+    why: Literal["spelling", "plural", "slip", "together", "alike", "implied", "unused", "rare", "unlearnable"]  #: Rule that holds: the names differ in ``spelling``, in number (``plural``) or by a ``slip``; the labels are given ``together``, or are ``alike``; the parent is ``implied``; the label is ``unused`` or ``rare``; the model finds it ``unlearnable``.
+    label: str  #: Label to change.
+    into: str | None = None  #: Label to merge into, for ``name`` and ``merge``.
+    parent: str | None = None  #: Suggested parent, for ``parent``.
+    evidence: SuggestionEvidence
+    request: SuggestedRequest | None = None  #: Request that applies the suggestion; None for a vague label, for a merge of a label that groups or parents name, and for a parent if these name too many labels.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelHealth:
+    """Suggestions for the labels of a model."""
+    job: str | None = None  #: Id of the search that found what needs the examples; None without a search.
+    position: str | None = None  #: Position of the log up to which the search examined the examples.
+    examined: int | None = None  #: Number of examples that the search examined.
+    suggestions: list[Suggestion]  #: Suggestions by kind, the strongest of each kind first.

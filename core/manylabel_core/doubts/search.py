@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from manylabel_core.doubts.held_out import (
+    HeldOut,
     Judges,
     held_out,
     judge_of,
@@ -104,6 +105,7 @@ def find_doubts(
     settled: Collection[tuple[int, int]] = (),
     parents: NDArray[np.int32] | None = None,
     report: Callable[[int, int], Any] = lambda done, total: None,
+    observe: Callable[[HeldOut, NDArray[np.int8]], Any] = lambda block, truth: None,
 ) -> Doubts:
     """Return the most doubtful labels of examples.
 
@@ -122,6 +124,8 @@ def find_doubts(
     parents : ndarray of shape (n_labels,), int32; the label that each label implies, -1 for none. Ancestors of a listed
         or given label are not listed.
     report : callback with the number of examples done in all passes, and their total.
+    observe : callback with each block of held-out probabilities, and the truth of its examples (see `known`), which it
+        must not change or keep.
 
     Raises
     ------
@@ -144,6 +148,7 @@ def find_doubts(
     best = {given: _Best(max(CANDIDATES * top, LEAST_CANDIDATES)) for given in (False, True)}
     for judge, chosen, probabilities in held_out(rows, judges, seen, advance):
         truth = known(take_targets(targets, chosen), n_labels)
+        observe(HeldOut(judge, chosen, probabilities), truth)
         truth[:, ~(allowed & (seen[judge] >= LEAST_SEEN))] = 0
         if len(hidden):
             _hide(truth, chosen, hidden)

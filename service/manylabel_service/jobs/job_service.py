@@ -142,13 +142,22 @@ class JobService:
     async def doubts(self, incarnation: int, label: str | None) -> tuple[str, dict[str, Any]] | None:
         """Return the newest finished list of doubts of a model, for a label or for all labels, and the id of its job;
         None without a list."""
-        for record in await self._searches(incarnation):
-            assert isinstance(record.spec, DoubtsSpec)
-            if record.state != "succeeded" or record.spec.label not in (None, label):
-                continue
-            with suppress(BlobNotFound, BlobDamaged):
-                data = await blob_bytes(self._context.store.blobs, doubts_key(record.id))
-                return record.id, await asyncio.to_thread(json.loads, data)
+        return await self._found(
+            [record for record in await self._searches(incarnation) if _label_of(record) in (None, label)]
+        )
+
+    async def health(self, incarnation: int) -> tuple[str, dict[str, Any]] | None:
+        """Return what the newest finished search for doubts of a model has found, which has the suggestions for all
+        labels, and the id of its job; None without a search."""
+        return await self._found(await self._searches(incarnation))
+
+    async def _found(self, records: Sequence[JobDocument]) -> tuple[str, dict[str, Any]] | None:
+        """Return what the first finished search has found, and the id of its job."""
+        for record in records:
+            if record.state == "succeeded":
+                with suppress(BlobNotFound, BlobDamaged):
+                    data = await blob_bytes(self._context.store.blobs, doubts_key(record.id))
+                    return record.id, await asyncio.to_thread(json.loads, data)
         return None
 
     async def remove_doubts(self, incarnation: int) -> None:
@@ -306,3 +315,9 @@ def _id_of(key: IdempotencyKey) -> str:
     """Return the job id derived from an idempotency key, so that the store prevents duplicates."""
     digest = blake2b(key.key.encode(), digest_size=16, person=b"jobs").digest()
     return ulid.make(int.from_bytes(digest[:6]), digest[6:]).lower()
+
+
+def _label_of(record: JobDocument) -> str | None:
+    """Return the only label that a search for doubts judges; None for all."""
+    assert isinstance(record.spec, DoubtsSpec)
+    return record.spec.label

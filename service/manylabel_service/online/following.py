@@ -91,6 +91,7 @@ def without_learning(spec: ModelSpec, state: OnlineModel) -> OnlineModel:
     model.labels, model.retired, model.paused, model.renamed = state.labels, state.retired, state.paused, state.renamed
     model.hide()
     model.old_names, model.details, model.groups = state.old_names, state.details, state.groups
+    model.dismissals = state.dismissals
     model.learner.pipeline.grow(0, len(model.labels))
     if model.titles is not None:
         model.titles.restore(model.details.by_column())

@@ -19,6 +19,7 @@ CHANGES: list[tuple[str, str, dict[str, Any]]] = [
     ("put", "groups", {"groups": [{"name": "g", "labels": ["p", "q"], "choose": "one"}]}),
     ("put", "promise", {"precision": 0.99}),
     ("post", "correct", {"position": "1", "y": {"q": False}}),
+    ("post", "health/dismiss", {"kind": "merge", "label": "p", "other": "q"}),
     ("post", "rollback", {"position": "0"}),
 ]
 """Changes of a model that has learnt p and q: method, call and body. A stored prediction gets its id in the test."""

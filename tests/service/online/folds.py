@@ -15,7 +15,7 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.apply import ApplyBatch, ApplyResult, LogEntry
-from manylabel_service.online.state.controls import Describe, Regroup, Relabel, Rollback, SetPromise
+from manylabel_service.online.state.controls import Describe, Dismiss, Regroup, Relabel, Rollback, SetPromise
 from manylabel_service.online.state.corrections import Corrects
 from manylabel_service.online.state.log_entries import Change, Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
@@ -193,6 +193,11 @@ SOME_GROUPS: list[tuple[tuple[Group, ...], dict[str, str]]] = [
 regroups = st.builds(lambda drawn, key: Regroup(*drawn, key), st.sampled_from(SOME_GROUPS), keys)
 promises = st.builds(SetPromise, st.sampled_from([None, Target(0.5, 0.3), Target(0.9, None)]), keys)
 merges = st.builds(Relabel, letters, letters, keys, merges=st.just(True))
+dismissals = st.builds(
+    lambda pair, key: Dismiss(*pair, key),
+    st.tuples(st.sampled_from(["name", "parent"]), letters, letters) | st.tuples(st.just("pause"), letters, st.none()),
+    keys,
+)
 pauses = st.builds(Relabel, letters, st.none(), keys, paused=st.booleans())
 
 
@@ -215,7 +220,7 @@ def logs(draw: st.DrawFn) -> Log:
         relabels = st.builds(Relabel, letters, st.none() | letters, keys) | merges | pauses
         edits = st.dictionaries(letters, st.dictionaries(st.sampled_from(["title", "uri"]), st.none() | letters))
         describes = st.builds(Describe, edits, keys)
-        controls = rollbacks | relabels | describes | regroups | promises
+        controls = rollbacks | relabels | describes | regroups | promises | dismissals
         log.append(LogEntry(str(position), draw(updates() | updates() | controls | corrections(position))))
     return log
 

@@ -25,6 +25,7 @@ from manylabel_clients.http.resources.examples import (
     rows_of,
 )
 from manylabel_clients.http.resources.forgetting import ForgettingCalls
+from manylabel_clients.http.resources.label_health import LabelHealthCalls
 from manylabel_clients.http.resources.labels import LabelCalls
 from manylabel_clients.http.resources.model_status import AnyStatus, model_status
 from manylabel_clients.http.resources.resource import (
@@ -72,7 +73,7 @@ class Event:
     """Fields of the server's documentation."""
 
 
-class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, ForgettingCalls, VersionCalls):
+class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, LabelHealthCalls, ForgettingCalls, VersionCalls):
     """Calls of `Model` and `AsyncModel`."""
 
     def __init__(self, connections: Connections, name: str) -> None:

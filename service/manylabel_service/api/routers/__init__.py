@@ -4,7 +4,8 @@
 - `models`: create (also from a snapshot), list, show, delete; `metrics`: its metrics; `model_labels`: its labels, their
   groups, and the promise of a precision
 - `events`: events of a model
-- `corrections`: corrections of learnt examples; `doubts`: their doubtful labels
+- `corrections`: corrections of learnt examples; `doubts`: their doubtful labels; `label_health`: suggestions for
+  labels
 - `history`: the log of a model; `snapshots`: list, take, download, roll back
 - `versions`: versions of a trained model
 - `datasets`: labelled files; `jobs`: training jobs and trainers

@@ -134,7 +134,7 @@ async def list_doubts(
 ) -> Response:
     """Returns the newest finished list of doubts: labels of learnt examples that the rest of the stream contradicts.
     Labels that were corrected or confirmed since are omitted. A follower has the list of its leader."""
-    async with context.registry.use(await _leader(context, access, name)) as hosted:
+    async with context.registry.use(await leader_of(context, access, name)) as hosted:
         replica = online(hosted)
         replica.check_serving()
         found = await context.jobs.doubts(replica.record.incarnation, query.label)
@@ -172,7 +172,7 @@ async def search_doubts(request: Request, response: Response, context: ContextOf
     """Queues a job that searches for doubtful labels in the examples that the model has learnt. The header Location has
     the address of the job, which has no result but the list. If there is such a job for the current position, it is
     returned instead. For a follower, the examples are those of its leader."""
-    leader = await _leader(context, access, name)
+    leader = await leader_of(context, access, name)
     async with context.registry.use(leader) as hosted:
         replica = online(hosted)
         wanted, _ = await read_model(request, DoubtsRequest)
@@ -187,7 +187,7 @@ async def search_doubts(request: Request, response: Response, context: ContextOf
     return job
 
 
-async def _leader(context: Context, access: Access, name: str) -> str:
+async def leader_of(context: Context, access: Access, name: str) -> str:
     """Return the name of the model whose log has the examples; raise ModelFollows if the caller may not see it."""
     async with context.registry.use(name) as hosted:
         replica: Replica = online(hosted)

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from manylabel_core.label_health import Kind
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.schemas.base import At, ResponseModel
 from manylabel_service.api.schemas.metrics import PromiseOfModel
@@ -69,7 +70,7 @@ class HistoryEntry(At):
 
     time: str
     """Time of the append, by the clock of the store (RFC 3339, UTC)."""
-    kind: Literal["update", "correction", "rollback", "label", "describe", "groups", "promise", "served"]
+    kind: Literal["update", "correction", "rollback", "label", "describe", "groups", "promise", "served", "dismissal"]
     examples: list[LoggedExample] | None = None
     """Examples of an update; of a correction, the corrected example, or none if its labels were confirmed."""
     corrects: CorrectedExample | None = None
@@ -81,7 +82,11 @@ class HistoryEntry(At):
     to: str | None = None
     """Position to which a rollback returns, or new name of a label that was renamed or merged."""
     label: str | None = None
-    """Name of a label that was changed."""
+    """Name of a label that was changed, or of which a suggestion was dismissed."""
+    suggestion: Kind | None = None
+    """Kind of a dismissed suggestion."""
+    other: str | None = None
+    """Other label of a dismissed suggestion."""
     change: Literal["renamed", "merged", "retired", "paused", "resumed"] | None = None
     """Change of a label."""
     labels: dict[str, dict[str, str | None]] | None = None

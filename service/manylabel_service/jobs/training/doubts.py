@@ -1,4 +1,7 @@
-"""Search for doubtful labels in a training process: from the examples of a log to a list as JSON."""
+"""Search for doubtful labels in a training process: from the examples of a log to a list as JSON.
+
+The same search finds suggestions for all labels, which need the same probabilities.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,12 @@ from numpy.typing import NDArray
 
 from manylabel_core import FALT
 from manylabel_core.doubts import Doubt, find_doubts
+from manylabel_core.label_health import ProbabilitySums, Truths, count_labels, named_pairs, suggest
 from manylabel_core.online.pipeline import Pipeline
 from manylabel_core.rows import NO_WEIGHTS, VECTOR_COLUMNS, Rows, Targets
 from manylabel_core.state import State
 from manylabel_service.jobs.training.request import DATA, RESULT, FitRequest
+from manylabel_service.online.label_health import rows_of
 from manylabel_service.online.spec.spec import ModelSpec
 
 REPORT_SECONDS = 0.25
@@ -57,9 +62,11 @@ class DoubtsRun:
             arrays["n_labels"],
             NO_WEIGHTS if (weights == 1.0).all() else weights,
         )
-        listed = arrays["listed"]
+        listed = allowed = arrays["listed"]
         if params["label"] is not None:
             listed = listed & np.array([label == params["label"] for label in labels], dtype=np.bool_)
+        truths = Truths(targets, len(labels))
+        sums = ProbabilitySums(truths)
         lengths = [length for _, length in facts["vectors"]]
         found = find_doubts(
             Rows(arrays["indptr"], arrays["indices"], arrays["values"]),
@@ -73,7 +80,11 @@ class DoubtsRun:
             settled=list(map(tuple, arrays["settled"].tolist())),
             parents=arrays["parents"],
             report=self._progress,
+            observe=sums.add,
         )
+        pairs = named_pairs(labels, truths.examples, allowed & (truths.examples > 0))
+        counts = count_labels(truths, *np.array(list(pairs), dtype=np.int64).reshape(-1, 2).T)
+        suggested = suggest(labels, counts, sums, listed=allowed, parents=arrays["parents"])
         name_of = _names(facts["features"], facts["vectors"])
 
         def listed_as(doubt: Doubt) -> dict[str, Any]:
@@ -103,6 +114,7 @@ class DoubtsRun:
             "too_rare": found.too_rare,
             "missing": list(map(listed_as, found.missing)),
             "wrong": list(map(listed_as, found.wrong)),
+            "health": rows_of(suggested, labels),
         }
 
     def _judge(self, facts: dict[str, Any], lengths: Sequence[int]) -> Pipeline:

@@ -17,6 +17,7 @@ from manylabel_service import ulid
 from manylabel_service.errors import InvalidField
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state import groups as label_groups
+from manylabel_service.online.state.dismissals import check_suggestion
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit, check_edit, nbytes_of
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.promises import check_parity, check_target, promise_to_json
@@ -368,5 +369,32 @@ class Served(Control):
         return replace(self, audits=(), counts=(0, 0, 0))
 
 
-CONTROLS: tuple[type[Control], ...] = (Rollback, Relabel, Describe, Regroup, SetPromise, Served)
+@dataclass(frozen=True, slots=True)
+class Dismiss(Control):
+    """Dismissal of a suggestion of a kind for a label, and for another one if the suggestion is about two labels."""
+
+    kind: str
+    label: str
+    other: str | None
+    key: IdempotencyKey | None = None
+    code = 8
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        return self.kind, self.label, self.other
+
+    @classmethod
+    def read(cls, key: IdempotencyKey | None, kind: str, label: str, other: str | None) -> "Dismiss":
+        check_suggestion(kind, label, other)
+        return cls(kind, label, other, key)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "dismissal", "suggestion": self.kind, "label": self.label, "other": self.other}
+
+    def apply(self, model: OnlineModel, position: str, target: OnlineModel | None) -> Iterable[LabelChange]:
+        model.dismiss(self.kind, self.label, self.other)
+        return ()
+
+
+CONTROLS: tuple[type[Control], ...] = (Rollback, Relabel, Describe, Regroup, SetPromise, Served, Dismiss)
 """All kinds of control entries."""

@@ -33,6 +33,7 @@ from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
 from manylabel_service.online.spec.tiers import tiers_of_arrays, tiers_of_spec
 from manylabel_service.online.spec.trained import TRAINED, TrainedSpec
 from manylabel_service.online.state.corrections import Corrections, Corrects, undone
+from manylabel_service.online.state.dismissals import Dismissals
 from manylabel_service.online.state.feature_space import Columns, FeatureSpace
 from manylabel_service.online.state.groups import Groups, check_written, places
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
@@ -111,6 +112,7 @@ class OnlineModel:
     promises : promises of precision and parity, if any; a rollback undoes what was learnt for them.
     sources : metrics of labels that are not from people.
     corrections : corrected examples, and labels that were confirmed.
+    dismissals : suggestions for labels that a person has dismissed; like names, they are not rolled back.
     old_names : names of labels before they were renamed or merged.
     alike : names of labels by their common form; not part of the state.
     relabels : number of times that this process renamed, merged or retired a label, or changed groups.
@@ -146,6 +148,7 @@ class OnlineModel:
         self.promises = Promises()
         self.sources = SourceMetrics()
         self.corrections = Corrections()
+        self.dismissals = Dismissals()
         self.alike = AlikeNames()
         self.relabels = 0
         self.position = START
@@ -167,7 +170,7 @@ class OnlineModel:
     def _nbytes_of_others(self) -> int:
         """Bytes of everything except the learner."""
         names = (self.features, self.labels, self.old_names, self.details, self.groups)
-        requests = (self.keys, self.labelled, self.streams, self.corrections)
+        requests = (self.keys, self.labelled, self.streams, self.corrections, self.dismissals)
         optional = sum(part.nbytes for part in (self.answers, self.titles, self.promises) if part is not None)
         return optional + sum(part.nbytes for part in (*names, self.prequential, *requests))
 
@@ -555,6 +558,18 @@ class OnlineModel:
             columns = self.labels.lookup([self.old_names.current(label, names) for label in corrects.labels])
         self.corrections.add(corrects.place, position, columns)
 
+    def dismiss(self, kind: str, label: str, other: str | None) -> None:
+        """Remember a suggestion that a person has dismissed. Raises LabelNotFound, or LabelExists if both labels are
+        one."""
+        column = self._live_column(label)
+        column_of_other = None if other is None else self._live_column(other)
+        if column == column_of_other:
+            raise LabelExists(label)
+        examples = self.prequential.labels().relevant
+        columns = (column,) if column_of_other is None else (column, column_of_other)
+        fewest = min(float(examples[each]) if each < len(examples) else 0.0 for each in columns)
+        self.dismissals.add(kind, column, column_of_other, fewest)
+
     def _live_column(self, label: str) -> int:
         """Return the column of a label that is not retired; raises LabelNotFound."""
         column = self.labels.get(label)
@@ -627,6 +642,7 @@ class OnlineModel:
         seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
         seed.retired, seed.paused = self.retired, self.paused
         seed.old_names, seed.details, seed.groups = self.old_names, self.details, self.groups
+        seed.dismissals = self.dismissals
         seed.promises, seed.sources = self.promises.without_waiting(), self.sources
         seed.corrections.count = self.corrections.count  # the positions are those of another log
         seed.scaled_before = self.scaled_before
@@ -669,6 +685,8 @@ class OnlineModel:
             arrays["answers"] = self.answers.to_array()
         if self.corrections:
             arrays["corrections"] = self.corrections.to_array()
+        if self.dismissals:
+            arrays["dismissals"] = self.dismissals.to_array()
         # The names that a spec declares are also in the arrays.
         declared = {kind for kind in ("features", "labels") if isinstance(getattr(self.spec, kind), list)}
         header = {
@@ -729,9 +747,11 @@ class OnlineModel:
         model = cls((TrainedSpec if spec.get("algorithm") == TRAINED else ModelSpec).model_validate(spec))
         GATE.require(tiers_of_arrays(arrays))
         model.learner.pipeline.expect(_group("learner", arrays))
+        n_labels = len(arrays["labels.offsets"]) - 1
         if "corrections" in arrays:
-            n_labels = len(arrays["labels.offsets"]) - 1
             model.corrections = Corrections.from_array(arrays["corrections"], n_labels)
+        if "dismissals" in arrays:
+            model.dismissals = Dismissals.from_array(arrays["dismissals"], n_labels)
         for given, due in zip((arrays, header), model._state(), strict=True):
             check_names(set(given), set(due))
         model.learner.restore(_group("learner", arrays))

@@ -15,7 +15,7 @@ from manylabel_core.label_structure import Group
 from manylabel_service.errors import KeyReused
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
-from manylabel_service.online.state.controls import Describe, Regroup, Relabel, Rollback, SetPromise
+from manylabel_service.online.state.controls import Describe, Dismiss, Regroup, Relabel, Rollback, SetPromise
 from manylabel_service.online.state.log_entries import Change, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
@@ -45,6 +45,7 @@ SETTINGS: dict[str, Control] = {
         Regroup((Group("g", ("p", "q"), "one"),), {"\u00e9": "billing"}, KEY),
         lambda model: (model.groups.to_json(model.labels), model.groups.nbytes),
     ),
+    "dismiss": Control(Dismiss("merge", "p", "q", KEY), lambda model: model.dismissals.to_array().tobytes()),
     "promise": Control(SetPromise(EASY, KEY), lambda model: model.promises.promise and model.promises.promise.target),
 }
 OTHERS: dict[str, Change] = {"no promise": SetPromise(None, KEY), "rollback": Rollback("5", KEY)}

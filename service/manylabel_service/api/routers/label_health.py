@@ -1,0 +1,163 @@
+"""/v1/models/{name}/health: suggestions for the labels of a model, and their dismissal."""
+
+import asyncio
+from functools import partial
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_core.label_health import KINDS, Kind, Why
+from manylabel_service.api.context import ContextOf
+from manylabel_service.api.routers.doubts import leader_of
+from manylabel_service.api.schemas import UpdateResponse
+from manylabel_service.api.schemas.base import RequestModel, ResponseModel
+from manylabel_service.api.schemas.requests import Name
+from manylabel_service.api.translation.model_access import changed, online
+from manylabel_service.api.web.access import AccessOf
+from manylabel_service.api.web.bodies import idempotency_key
+from manylabel_service.api.web.large_json import read_model
+from manylabel_service.api.web.parameters import Parameters, from_query, one_of, up_to
+from manylabel_service.api.web.problems import invalid
+from manylabel_service.api.web.routes import Router, json_response
+from manylabel_service.online.label_health import MAX_SUGGESTIONS, VocabularyFacts, current_rows, suggestions
+from manylabel_service.online.state.controls import Dismiss
+from manylabel_service.online.state.dismissals import PAIRS
+
+router = Router("models", errors=["model_not_found", "model_is_trained"])
+
+
+class WhichSuggestions(Parameters):
+    """Part of the suggestions."""
+
+    kind: one_of(KINDS) | None = None  # type: ignore[valid-type]
+    """Only kind to list."""
+    top: up_to(MAX_SUGGESTIONS) = 100  # type: ignore[valid-type]
+    """Maximum number of suggestions of each kind."""
+
+
+class SuggestionEvidence(ResponseModel):
+    """Evidence for a suggestion; numbers of examples are weighted."""
+
+    examples: list[int | float]
+    """Number of examples with the label, and with the other label."""
+    together: int | float
+    """Number of examples with both labels."""
+    changes: int | float
+    """Number of learnt examples whose labels would be others."""
+    alike: float | None
+    """Likeness of the two labels to a model that has not learnt the examples: 1 if it cannot tell them apart; null if
+    not computed."""
+    means: list[float] | None
+    """For a vague label, its mean probability on examples with and without the label; null for other kinds."""
+    last_seen: list[int | None]
+    """Number of the last learnt example with the label, and with the other label."""
+
+
+class SuggestedRequest(ResponseModel):
+    """Request that applies a suggestion."""
+
+    method: Literal["POST", "PUT"]
+    path: str
+    body: dict[str, Any]
+
+
+class Suggestion(ResponseModel):
+    """Suggested change of a label."""
+
+    kind: Kind
+    """`name` and `merge`: merge the label into the other one. `parent`: the label implies the other one. `pause`: the
+    label is no longer used. `vague`: the model cannot tell the label; define it better, or do without it."""
+    why: Why
+    """Rule that holds: the names differ in `spelling`, in number (`plural`) or by a `slip`; the labels are given
+    `together`, or are `alike`; the parent is `implied`; the label is `unused` or `rare`; the model finds it
+    `unlearnable`."""
+    label: str
+    """Label to change."""
+    into: str | None
+    """Label to merge into, for `name` and `merge`."""
+    parent: str | None
+    """Suggested parent, for `parent`."""
+    evidence: SuggestionEvidence
+    request: SuggestedRequest | None
+    """Request that applies the suggestion; null for a vague label, for a merge of a label that groups or parents name,
+    and for a parent if these name too many labels."""
+
+
+class LabelHealth(ResponseModel):
+    """Suggestions for the labels of a model."""
+
+    job: str | None
+    """Id of the search that found what needs the examples; null without a search."""
+    position: str | None
+    """Position of the log up to which the search examined the examples."""
+    examined: int | None
+    """Number of examples that the search examined."""
+    suggestions: list[Suggestion]
+    """Suggestions by kind, the strongest of each kind first."""
+
+
+@router.endpoint("GET /v1/models/{name}/health", "Suggest changes of labels", "read", LabelHealth, ["model_follows"])
+async def suggest_changes(
+    context: ContextOf, access: AccessOf, name: str, query: Annotated[WhichSuggestions, from_query(WhichSuggestions)]
+) -> Response:
+    """Suggests labels to merge, to put under a parent, to pause or to define better, with evidence and the request that
+    applies the suggestion. Nothing is changed. Equal names in other spellings, and rare labels that are no longer used,
+    come from the current counts; other suggestions from the newest finished search for doubtful labels. A follower has
+    the suggestions for its leader."""
+    leader = await leader_of(context, access, name)
+    async with context.registry.use(leader) as hosted:
+        replica = online(hosted)
+        replica.check_serving()
+        found = await context.jobs.health(replica.record.incarnation)
+        model = replica.model
+        document = {} if found is None else found[1]
+        current = partial(model.old_names.current, names=model.labels.names)
+        rows = current_rows(document.get("health", ()), current)
+        vocabulary = VocabularyFacts.of(model)
+    path = f"/v1/models/{quote(leader, safe='')}"
+    listed = await asyncio.to_thread(suggestions, vocabulary, rows, path)
+    left = dict.fromkeys(KINDS if query.kind is None else (query.kind,), query.top)
+    shown = []
+    for row in listed:
+        if left.get(row["kind"], 0) > 0:
+            left[row["kind"]] -= 1
+            shown.append(row)
+    facts = {part: document.get(part) for part in ("position", "examined")}
+    return json_response({"job": None if found is None else found[0], **facts, "suggestions": shown})
+
+
+class DismissRequest(RequestModel):
+    """Suggestion to dismiss."""
+
+    kind: Kind
+    """Kind of the suggestion."""
+    label: Name
+    """Label of the suggestion."""
+    other: Name | None = None
+    """Label to merge into, or parent; only for suggestions about two labels, which need it."""
+
+
+@router.endpoint(
+    "POST /v1/models/{name}/health/dismiss",
+    "Dismiss a suggestion for labels",
+    "learn",
+    UpdateResponse,
+    ["model_follows", "label_not_found", "label_exists", "queue_full"],
+    takes=DismissRequest,
+    example={"kind": "merge", "label": "petz", "other": "pets"},
+    keyed=True,
+)
+async def dismiss(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
+    """Dismisses a suggestion, from this position in the log, on every server: it is not listed until the number of
+    examples of its rarer label has doubled. Two labels whose merge is dismissed are not suggested for a merge for any
+    reason. Nothing else changes."""
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        wanted, raw = await read_model(request, DismissRequest)
+        key = idempotency_key(request, "dismiss", raw)
+        if (wanted.kind in PAIRS) != (wanted.other is not None):
+            needed = "is missing: the suggestion is about two labels" if wanted.kind in PAIRS else "must be missing"
+            raise invalid(("other",), needed)
+        return await changed(request, response, replica, Dismiss(wanted.kind, wanted.label, wanted.other, key))

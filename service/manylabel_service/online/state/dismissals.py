@@ -1,0 +1,104 @@
+"""Suggestions for labels that a person has dismissed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.label_health import KINDS
+
+MAX_DISMISSED = 10_000
+"""Maximum number of dismissed suggestions of a model that are remembered; the oldest are dropped."""
+GROWTH = 2
+"""Growth of the number of examples of a suggestion after which it is listed again although it was dismissed."""
+
+PAIRS = ("name", "merge", "parent")
+"""Kinds of suggestions about two labels."""
+
+_BYTES = 250
+"""Estimated bytes of a dismissed suggestion; a constant, so the result does not depend on the machine."""
+
+_Key = tuple[str, int, int]
+
+
+class Dismissals:
+    """Dismissed suggestions, the latest last, with the weighted number of examples at that time.
+
+    A pair of labels that was not to be merged is not suggested for a merge for another reason, or in the other
+    direction. A rollback retains dismissals, as it retains labels.
+    """
+
+    def __init__(self) -> None:
+        self._examples: dict[_Key, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    @property
+    def nbytes(self) -> int:
+        """Estimated bytes of memory."""
+        return _BYTES * len(self._examples)
+
+    def add(self, kind: str, column: int, other: int | None, examples: float) -> None:
+        """Remember a suggestion, with the weighted number of examples of its rarer label; drop the oldest above the
+        limit."""
+        key = _key(kind, column, other)
+        self._examples.pop(key, None)
+        self._examples[key] = examples
+        while len(self._examples) > MAX_DISMISSED:
+            del self._examples[next(iter(self._examples))]
+
+    def hides(self, kind: str, column: int, other: int | None, examples: float) -> bool:
+        """Return whether a suggestion was dismissed, and the number of examples of its rarer label has not doubled."""
+        before = self._examples.get(_key(kind, column, other))
+        return before is not None and examples < GROWTH * max(before, 1.0)
+
+    def copy(self) -> Dismissals:
+        """Return a copy."""
+        copied = Dismissals()
+        copied._examples = dict(self._examples)
+        return copied
+
+    def to_array(self) -> NDArray[np.uint8]:
+        """Return the dismissals as bytes."""
+        rows = [[*key, examples] for key, examples in self._examples.items()]
+        return np.frombuffer(msgpack.packb(rows), dtype=np.uint8)
+
+    @classmethod
+    def from_array(cls, packed: NDArray[np.uint8], n_labels: int) -> Dismissals:
+        """Restore from the output of `to_array`. Raises ValueError."""
+        found = cls()
+        try:
+            for kind, column, other, examples in msgpack.unpackb(packed.tobytes()):
+                columns = (column, other) if kind in PAIRS else (column,)
+                known = all(type(each) is int and 0 <= each < n_labels for each in columns)
+                key = _key(kind, column, other if kind in PAIRS else None)
+                if kind not in KINDS or not known or key != (kind, column, other) or key in found._examples:
+                    raise ValueError("expected kinds and columns of labels")
+                if type(examples) is not float or not 0.0 <= examples < float("inf"):
+                    raise ValueError("expected numbers of examples")
+                found._examples[key] = examples
+        except (TypeError, msgpack.UnpackException) as error:
+            raise ValueError(f"dismissals: {error}") from error
+        if len(found) > MAX_DISMISSED:
+            raise ValueError(f"dismissals: expected at most {MAX_DISMISSED:,}")
+        return found
+
+
+def _key(kind: str, column: int, other: int | None) -> _Key:
+    if other is None:
+        return kind, column, -1
+    if kind == "parent":
+        return kind, column, other
+    return "merge", min(column, other), max(column, other)
+
+
+def check_suggestion(kind: Any, label: Any, other: Any) -> None:
+    """Raise ValueError unless a suggestion of a kind has these labels."""
+    if kind not in KINDS or not isinstance(label, str):
+        raise ValueError("expected a kind of suggestions and a label")
+    if (kind in PAIRS) != isinstance(other, str) or (kind not in PAIRS and other is not None):
+        raise ValueError("expected another label for a suggestion about two labels, and only for such")

@@ -1,0 +1,42 @@
+"""Exchanges about suggestions for labels: requests and results."""
+
+from tests.clients.http.fake_server import FakeServer, ok, unsent
+
+from manylabel_clients import Retry
+from manylabel_clients.http.resources.models import ModelCalls
+
+ROW = {
+    "kind": "parent", "why": "implied", "label": "poodle", "into": None, "parent": "dog",
+    "evidence": {"examples": [12, 40.5], "together": 12, "changes": 0, "alike": None, "means": None,
+                 "last_seen": [31, None]},
+    "request": {"method": "PUT", "path": "/v1/models/m/groups", "body": {"groups": [], "parents": {"poodle": "dog"}}},
+}  # fmt: skip
+
+
+def test_suggestions_are_read() -> None:
+    fake = FakeServer(*[ok({"job": "j", "position": "21", "examined": 40, "suggestions": [ROW]})] * 2)
+    calls = unsent(ModelCalls, "m", retry=Retry(attempts=1))
+    found = fake(calls.health())
+    (suggestion,) = found.suggestions
+    assert (found.job, suggestion.parent, suggestion.evidence.examples) == ("j", "dog", [12, 40.5])
+    assert suggestion.request is not None
+    assert suggestion.request.body["parents"] == {"poodle": "dog"}
+    fake(calls.health("pause", top=3))
+    assert [request.path for request in fake.requests] == [
+        "/v1/models/m/health?top=100",
+        "/v1/models/m/health?kind=pause&top=3",
+    ]
+
+
+def test_a_suggestion_is_dismissed_with_a_key() -> None:
+    found = ok({"job": None, "position": None, "examined": None, "suggestions": [ROW]})
+    fake = FakeServer(found, *[ok({"position": "22", "updates": 41})] * 2)
+    calls = unsent(ModelCalls, "m", retry=Retry(attempts=1))
+    (suggestion,) = fake(calls.health()).suggestions
+    assert fake(calls.dismiss(suggestion)).position == "22"
+    fake(calls.dismiss(suggestion, key="k"))
+    assert fake.bodies[-1] == {"kind": "parent", "label": "poodle", "other": "dog"}
+    assert fake.requests[-1].path == "/v1/models/m/health/dismiss"
+    keys = [request.headers["Idempotency-Key"] for request in fake.requests[1:]]
+    assert keys[0]
+    assert keys[1] == "k"

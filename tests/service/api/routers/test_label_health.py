@@ -1,0 +1,236 @@
+"""/v1/models/{name}/health: suggestions by the counts of a model, and those that a search has found."""
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.service.api.answers import create, ok, refused
+from tests.service.api.routers.test_doubts import searched
+from tests.service.api.routers.test_forgetting import forgotten
+
+
+def examples() -> list[dict[str, Any]]:
+    """Return examples with two names of one thing by turns, a child of a label, and a name in two spellings."""
+    rng = random.Random(1)
+    made = []
+    for n in range(360):
+        word = rng.choice(["paper", "glass", "poodle", "beagle", "none", "void"])
+        labels = {
+            "paper": [rng.choice(["Scrap", "waste"])],
+            "glass": ["glass" if n % 3 else "GLASS"],
+            "poodle": ["poodle", "dog"],
+            "beagle": ["dog"],
+        }
+        made.append({"x": {word: 1.0, f"w{rng.randrange(9)}": 1.0, "all": 1.0}, "y": labels.get(word, [])})
+    return made
+
+
+@pytest.fixture
+def grown(client: TestClient, model: str) -> Iterator[str]:
+    ok(client.post(f"{model}/update", json={"examples": examples()}))
+    yield model
+    client.delete(f"{model}?followers=delete")
+
+
+def health(client: TestClient, model: str, **query: Any) -> dict[str, Any]:
+    found: dict[str, Any] = ok(client.get(f"{model}/health", params=query))
+    return found
+
+
+def pairs(found: dict[str, Any]) -> list[tuple[str, str, frozenset[str | None]]]:
+    return [
+        (row["kind"], row["why"], frozenset((row["label"], row["into"] or row["parent"])))
+        for row in found["suggestions"]
+    ]
+
+
+def test_counts_alone_need_no_search(client: TestClient, grown: str) -> None:
+    found = health(client, grown)
+    assert (found["job"], found["position"], found["examined"]) == (None, None, None)
+    (row,) = found["suggestions"]
+    counts = [sum(label in each["y"] for each in examples()) for label in ("GLASS", "glass")]
+    assert (row["kind"], row["why"], row["label"], row["into"], row["parent"]) == (
+        *("name", "spelling", "GLASS", "glass", None),
+    )
+    last = [max(n for n, each in enumerate(examples(), 1) if label in each["y"]) for label in ("GLASS", "glass")]
+    assert row["evidence"] == {
+        "examples": counts, "together": 0, "changes": counts[0], "alike": None, "means": None, "last_seen": last,
+    }  # fmt: skip
+    assert row["request"] == {
+        "method": "POST",
+        "path": f"{grown}/labels/merge",
+        "body": {"label": "GLASS", "into": "glass"},
+    }
+
+
+def test_a_search_finds_what_needs_the_examples(client: TestClient, grown: str) -> None:
+    job = searched(client, grown)
+    found = health(client, grown)
+    assert (found["job"], found["position"], found["examined"]) == (job["id"], "1", 360)
+    assert pairs(found) == [
+        ("name", "spelling", frozenset({"GLASS", "glass"})),
+        ("merge", "alike", frozenset({"Scrap", "waste"})),
+        ("parent", "implied", frozenset({"poodle", "dog"})),
+    ]
+    merge, parent = found["suggestions"][1:]
+    assert merge["evidence"]["alike"] >= 0.4
+    assert (parent["label"], parent["parent"]) == ("poodle", "dog")
+    assert health(client, grown, kind="parent")["suggestions"] == [parent]
+    assert len(health(client, grown, top=1)["suggestions"]) == 3
+
+
+def test_any_search_for_doubts_finds_suggestions_for_all_labels(client: TestClient, grown: str) -> None:
+    job = searched(client, grown, label="glass", top=1)
+    found = health(client, grown)
+    assert found["job"] == job["id"]
+    assert [row["kind"] for row in found["suggestions"]] == ["name", "merge", "parent"]
+
+
+def test_forgetting_deletes_what_a_search_has_found(client: TestClient, grown: str) -> None:
+    ok(client.post(f"{grown}/update", json={"x": {"a": 1.0}, "y": [], "ref": "r1"}))
+    searched(client, grown)
+    forgotten(client, grown, refs=["r1"])
+    found = health(client, grown)
+    assert found["job"] is None
+    assert [row["kind"] for row in found["suggestions"]] == ["name"]
+
+
+def test_a_request_applies_its_suggestion(client: TestClient, grown: str) -> None:
+    ok(
+        client.put(
+            f"{grown}/groups", json={"groups": [{"name": "g", "labels": ["glass", "dog"], "choose": "at_most_one"}]}
+        )
+    )
+    searched(client, grown)
+    for _ in range(3):
+        row = next(row for row in health(client, grown)["suggestions"] if row["request"])
+        request = row["request"]
+        ok(client.request(request["method"], request["path"], json=request["body"]))
+        assert row not in health(client, grown)["suggestions"]
+    assert health(client, grown)["suggestions"] == []
+    groups = ok(client.get(f"{grown}"))["groups"]
+    assert groups[0]["labels"] == ["glass", "dog"]
+
+
+def test_names_are_current(client: TestClient, grown: str) -> None:
+    searched(client, grown)
+    ok(client.post(f"{grown}/labels/rename", json={"label": "dog", "to": "hound"}))
+    ok(client.post(f"{grown}/labels/pause", json={"label": "waste"}))
+    assert pairs(health(client, grown))[1:] == [("parent", "implied", frozenset({"poodle", "hound"}))]
+
+
+def test_a_merge_that_is_refused_has_no_request(client: TestClient, grown: str) -> None:
+    ok(client.put(f"{grown}/groups", json={"parents": {"GLASS": "waste"}}))
+    (row,) = health(client, grown)["suggestions"]
+    assert row["request"] is None
+    body = {"label": row["label"], "into": row["into"]}
+    refused(client.post(f"{grown}/labels/merge", json=body), 422, "invalid_request", "/label")
+
+
+def test_a_label_with_a_parent_gets_no_other(client: TestClient, grown: str) -> None:
+    ok(client.put(f"{grown}/groups", json={"parents": {"poodle": "waste"}}))
+    searched(client, grown)
+    assert not health(client, grown, kind="parent")["suggestions"]
+
+
+def test_parents_that_contradict_the_groups_are_not_suggested(client: TestClient, grown: str) -> None:
+    searched(client, grown)
+    assert health(client, grown, kind="parent")["suggestions"]
+    group = {"name": "g", "labels": ["poodle", "dog"], "choose": "at_most_one"}
+    ok(client.put(f"{grown}/groups", json={"groups": [group]}))
+    assert not health(client, grown, kind="parent")["suggestions"]
+
+
+def test_a_parent_beside_many_others_has_no_request(client: TestClient, grown: str) -> None:
+    searched(client, grown)
+    parents = {f"child {n} {'x' * 200}": "other" for n in range(23)}
+    ok(client.put(f"{grown}/groups", json={"parents": parents}))
+    (row,) = health(client, grown, kind="parent")["suggestions"]
+    assert row["request"]["body"]["parents"] == {**parents, "poodle": "dog"}
+    ok(client.put(f"{grown}/groups", json={"parents": {**parents, "x" * 250: "other"}}))
+    assert health(client, grown, kind="parent")["suggestions"] == [{**row, "request": None}]
+
+
+def test_labels_of_a_group_are_different(client: TestClient, grown: str) -> None:
+    group = {"name": "g", "labels": ["glass", "GLASS"], "choose": "at_most_one"}
+    ok(client.put(f"{grown}/groups", json={"groups": [group]}))
+    assert health(client, grown)["suggestions"] == []
+
+
+def test_a_rare_label_that_is_no_longer_used(client: TestClient, model: str) -> None:
+    many = [{"x": {"a": 1.0}, "y": ["old"] if n == 0 else ["used"]} for n in range(1001)]
+    ok(client.post(f"{model}/update", json={"examples": many[:1000]}))
+    assert health(client, model)["suggestions"] == []
+    ok(client.post(f"{model}/update", json=many[1000]))
+    (row,) = health(client, model)["suggestions"]
+    assert (row["kind"], row["why"], row["label"], row["evidence"]["last_seen"]) == ("pause", "rare", "old", [1])
+    assert row["request"]["path"] == f"{model}/labels/pause"
+    ok(client.post(row["request"]["path"], json=row["request"]["body"]))
+    assert health(client, model)["suggestions"] == []
+
+
+def test_a_follower_has_the_suggestions_for_its_leader(client: TestClient, grown: str) -> None:
+    searched(client, grown)
+    follower = create(client, "follower", follow={"model": "test", "from": "start"})
+    assert health(client, follower) == health(client, grown)
+
+
+def test_a_model_without_labels(client: TestClient, model: str) -> None:
+    assert health(client, model)["suggestions"] == []
+    refused(client.get(f"{model}/health", params={"kind": "retire"}), 422, "invalid_request", "kind")
+
+
+def dismissed(client: TestClient, model: str, row: dict[str, Any]) -> None:
+    body = {"kind": row["kind"], "label": row["label"], "other": row["into"] or row["parent"]}
+    ok(client.post(f"{model}/health/dismiss", json=body))
+
+
+def test_a_dismissed_suggestion_is_listed_again_once_its_examples_have_doubled(client: TestClient, grown: str) -> None:
+    (row,) = health(client, grown)["suggestions"]
+    dismissed(client, grown, row)
+    assert health(client, grown)["suggestions"] == []
+    rare, common = row["evidence"]["examples"]
+    more = {"x": {"glass": 1.0}, "y": ["GLASS"]}
+    ok(client.post(f"{grown}/update", json={"examples": [{**more, "y": ["glass"]}] * common}))
+    ok(client.post(f"{grown}/update", json={"examples": [more] * (rare - 1)}))
+    assert health(client, grown)["suggestions"] == []
+    ok(client.post(f"{grown}/update", json=more))
+    (again,) = health(client, grown)["suggestions"]
+    assert again["evidence"]["examples"] == [2 * rare, 2 * common]
+
+
+def test_found_suggestions_are_dismissed(client: TestClient, grown: str) -> None:
+    searched(client, grown)
+    spelling, merge, parent = health(client, grown)["suggestions"]
+    dismissed(client, grown, merge)
+    assert health(client, grown)["suggestions"] == [spelling, parent]
+    searched(client, grown)
+    assert [row["kind"] for row in health(client, grown)["suggestions"]] == ["name", "parent"]
+    dismissed(client, grown, parent)
+    entry = json.loads(client.get(f"{grown}/log").text.splitlines()[-1])
+    told = ("dismissal", "parent", "poodle", "dog")
+    assert tuple(entry[field] for field in ("kind", "suggestion", "label", "other")) == told
+    ok(client.post(f"{grown}/labels/rename", json={"label": "dog", "to": "hound"}))
+    assert [row["kind"] for row in health(client, grown)["suggestions"]] == ["name"]
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"kind": "merge", "label": "glass"}, "/other"),
+        ({"kind": "pause", "label": "glass", "other": "dog"}, "/other"),
+        ({"kind": "retire", "label": "glass"}, "/kind"),
+        ({"kind": "pause"}, "/label"),
+    ],
+)
+def test_an_invalid_dismissal(client: TestClient, grown: str, body: dict[str, Any], pointer: str) -> None:
+    refused(client.post(f"{grown}/health/dismiss", json=body), 422, "invalid_request", pointer)
+
+
+def test_a_dismissal_needs_labels_of_the_model(client: TestClient, grown: str) -> None:
+    body = {"kind": "merge", "label": "glass", "other": "birds"}
+    refused(client.post(f"{grown}/health/dismiss", json=body), 404, "label_not_found")
+    refused(client.post(f"{grown}/health/dismiss", json={**body, "other": "glass"}), 409, "label_exists")
