@@ -5,13 +5,20 @@ and later predictions of models, bytes a model in the store, and the work of an 
 requests: each learns 100 texts of 10 words with 5 labels, in one update. The server has one core; Redis and the client
 have the others.
 
+With `--extras`, a tenth of the models promise a precision, have a follower, and are selected by a webhook.
+
+With `--noisy`, instead, 100 models are asked and learn now and then, alone, then while another model learns 5,000
+examples a second, then while a third one gets examples with 50,000 features.
+
 With `--updates N`, instead, one model on Redis learns N examples, with its blobs in Redis and then in a directory
 outside: bytes of Redis and of the directory after each tenth.
 """
 
 import argparse
 import http.client
+import itertools
 import json
+import multiprocessing
 import os
 import random
 import socket
@@ -29,6 +36,11 @@ SAMPLE = 200
 """Number of models that are asked, twice each, and number of requests of each other measurement."""
 SETTLE_SECONDS = 30.0
 """Seconds after the start in which the server loads the functions that few models need."""
+RECEIVER = "http://127.0.0.1:9"
+"""Address of the webhook, where nothing listens; no event is due."""
+QUIET, NOISES = 100, ("stream", "features")
+"""Number of quiet models, and names of the noisy ones."""
+NOISY_SECONDS = 20.0
 STOP_SECONDS = 3_600.0
 """Timeout in seconds of a server that stores a snapshot of each changed model."""
 
@@ -37,23 +49,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", type=int, nargs="+", default=[100, 1_000], help="by default %(default)s")
     parser.add_argument("--stores", choices=["sqlite", "redis"], nargs="+", default=["sqlite", "redis"])
     parser.add_argument("--idle-seconds", type=float, default=60.0, help="of the idle server; by default %(default)s")
+    parser.add_argument("--extras", action="store_true", help="promises, followers and a webhook for a tenth")
+    parser.add_argument("--noisy", action="store_true", help="measure 100 models beside one that learns much instead")
     parser.add_argument("--updates", type=int, help="examples of one model, to measure its growth instead")
     parser.add_argument("--port", type=int, default=18700, help="first of two ports to use")
 
 
 def run(args: argparse.Namespace) -> None:
     os.sched_setaffinity(0, servers.OTHERS)
-    if args.updates:
-        _grow(args)
+    if args.updates or args.noisy:
+        _grow(args) if args.updates else _beside_noise(args)
         return
     for kind in args.stores:
         for n_models in args.models:
             print(f"\n{kind}, {n_models:,} models")
             with ExitStack() as stack:
                 flags = stack.enter_context(servers.store(kind, args.port + 1))
+                if args.extras:
+                    flags += ["--webhook-urls", RECEIVER]
                 stored_bytes = _redis_bytes(args.port + 1) if kind == "redis" else _disk_bytes(flags[1])
                 with servers.manylabel(args.port, flags, stop_seconds=STOP_SECONDS) as server:
-                    _build(args.port, n_models)
+                    _build(args.port, n_models, args.extras)
                     _line("memory of the server with all models, MB", server.resident_bytes() / 1e6)
                 n_bytes = _redis_bytes(args.port + 1) if kind == "redis" else _disk_bytes(flags[1])
                 _line("bytes a model in the store", (n_bytes - stored_bytes) / n_models)
@@ -81,12 +97,88 @@ def _grow(args: argparse.Namespace) -> None:
                             _line("MB in the directory", _disk_bytes(directory) / 1e6)
 
 
-def _build(port: int, n_models: int) -> None:
+def _beside_noise(args: argparse.Namespace) -> None:
+    for kind in args.stores:
+        print(f"\n{kind}, {QUIET} models beside a noisy one")
+        with (
+            servers.store(kind, args.port + 1) as flags,
+            servers.manylabel(args.port, flags),
+            _client(args.port) as client,
+        ):
+            for name in [*map(_name, range(QUIET)), *NOISES]:
+                _timed(client, "POST", "/v1/models", {"name": name, "algorithm": "falt"})
+            for number in range(QUIET):
+                _timed(client, "POST", f"/v1/models/{_name(number)}/update", {"examples": _examples(number)})
+            _now_and_then(client, "alone")
+            for name in NOISES:
+                noise = multiprocessing.Process(target=_make_noise, args=(args.port, name))
+                noise.start()
+                try:
+                    time.sleep(3)
+                    before = _learnt(client, name)
+                    _now_and_then(client, f"beside {name}")
+                    _line(f"examples a second of {name}", (_learnt(client, name) - before) / NOISY_SECONDS)
+                finally:
+                    noise.terminate()
+                    noise.join()
+
+
+def _now_and_then(client: http.client.HTTPConnection, when: str) -> None:
+    """Predict and learn with the quiet models, a request each 10 ms, and print the durations."""
+    rng = random.Random(2)
+    took: dict[str, list[float]] = {"predict": [], "update": []}
+    until = time.monotonic() + NOISY_SECONDS
+    while time.monotonic() < until:
+        number = rng.randrange(QUIET)
+        example = _examples(number)[0]
+        body = {"predict": {"x": example["x"]}, "update": example}
+        call = rng.choice(("predict", "update"))
+        took[call].append(_timed(client, "POST", f"/v1/models/{_name(number)}/{call}", body[call]))
+        time.sleep(0.01)
+    for call, milliseconds in took.items():
+        _spread(f"{call}, {when}, ms", milliseconds)
+
+
+def _make_noise(port: int, name: str) -> None:
+    """Send updates until the process is ended: 50 of 100 texts a second, or one example with many features after the
+    other."""
+    rng = random.Random(3)
+    with _client(port) as client:
+        due = time.monotonic()
+        for number in itertools.count():
+            if name == "stream":
+                body: object = {"examples": _examples(number % 50)}
+                due += 0.02
+                time.sleep(max(0.0, due - time.monotonic()))
+            else:
+                body = {"x": {f"f{rng.randrange(1 << 30)}": 1.0 for _ in range(50_000)}, "y": ["a"]}
+            _timed(client, "POST", f"/v1/models/{name}/update", body)
+
+
+def _learnt(client: http.client.HTTPConnection, name: str) -> int:
+    client.request("GET", f"/v1/models/{name}")
+    return int(json.loads(client.getresponse().read())["updates"])
+
+
+def _build(port: int, n_models: int, extras: bool) -> None:
     """Create and train the models, and print what the last of them took."""
     with _client(port) as client:
         created, learnt = [], []
+        if extras:
+            webhook = {"url": f"{RECEIVER}/events", "events": ["label"], "models": [f"{_name(0)[:8]}*"]}
+            _timed(client, "POST", "/v1/webhooks", webhook)
         for number in range(n_models):
-            created.append(_timed(client, "POST", "/v1/models", {"name": _name(number), "algorithm": "falt"}))
+            spec: dict[str, object] = {"name": _name(number), "algorithm": "falt"}
+            if extras and number % 10 == 0:
+                spec["promise"] = {"precision": 0.9}
+            created.append(_timed(client, "POST", "/v1/models", spec))
+            if extras and number % 10 == 0:
+                follower = {
+                    "name": f"follower-{number}",
+                    "algorithm": "falt",
+                    "follow": {"model": _name(number), "from": "start"},
+                }
+                _timed(client, "POST", "/v1/models", follower)
             learnt.append(_timed(client, "POST", f"/v1/models/{_name(number)}/update", {"examples": _examples(number)}))
         _spread("creation, the first models, ms", created[:SAMPLE])
         _spread("creation, the last models, ms", created[-SAMPLE:], at_most=10.0)
@@ -133,7 +225,7 @@ def _predict(client: http.client.HTTPConnection, n_models: int) -> None:
 
 
 def _name(number: int) -> str:
-    return f"customer-{number // 10:05}-{number % 10}"
+    return f"group-{number % 10}-customer-{number // 10:05}"
 
 
 def _examples(number: int) -> list[dict[str, object]]:

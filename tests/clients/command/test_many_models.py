@@ -1,5 +1,6 @@
-"""`manylabel models like`, `export-all` and `delete-all` against a real server."""
+"""`manylabel models --prefix`, `models like`, `export-all` and `delete-all` against a real server."""
 
+import json
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ def test_models_of_a_prefix_are_made_like_a_template_exported_and_deleted(
     made = manylabel("models", "like", f"{prefix}a", f"{prefix}t")
     assert (made.status, made.out) == (0, f"created {prefix}a like {prefix}t\n")
     assert client.model(f"{prefix}a").labels().labels[0].title == "First"
+    for order in ("name", "used"):
+        shown = manylabel("models", "--prefix", prefix, "--sort", order, "--json")
+        assert {json.loads(line)["name"] for line in shown.out.splitlines()} == {f"{prefix}a", f"{prefix}t"}
     exported = manylabel("models", "export-all", prefix, str(file))
     assert (exported.status, exported.out) == (0, f"wrote {file} ({file.stat().st_size:,} bytes)\n")
     with tarfile.open(file) as archive:

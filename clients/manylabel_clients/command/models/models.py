@@ -20,9 +20,15 @@ from manylabel_clients.http.responses import ALGORITHMS
 
 
 @remote(print_models)
-def list_models(client: Client) -> list[AnySummary]:
+def list_models(
+    client: Client,
+    prefix: Annotated[str | None, Option(help="Beginning of the names to list.")] = None,
+    sort: Annotated[
+        str, Option(type=click.Choice(("name", "used")), help="Order: name, or used, latest first. Default: name.")
+    ] = "name",
+) -> list[AnySummary]:
     """List the models of a server; create, show or delete one."""
-    return client.models()
+    return client.models(prefix, sort="used" if sort == "used" else "name")
 
 
 @remote()

@@ -30,7 +30,9 @@ from manylabel_service.storage.places.place import (
 
 T = TypeVar("T")
 
+CONNECT_SECONDS = 5
 TIMEOUT_SECONDS = 60
+"""Maximum duration of a whole call, which can upload 64 MiB."""
 RETRIES = 2
 RETRY_SECONDS = 30
 
@@ -60,6 +62,7 @@ class ObjectPlace:
             region=region,
             **given,
             client_options={
+                "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
                 "timeout": timedelta(seconds=TIMEOUT_SECONDS),
                 "allow_http": bool(endpoint and endpoint.startswith("http://")),
             },

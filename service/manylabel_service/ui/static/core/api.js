@@ -120,3 +120,9 @@ export async function upgraded() {
     return false;
   }
 }
+
+/** Return the models that were used last, by name. */
+export async function latestModels(signal) {
+  const { models } = await call('GET', 'v1/models', { query: { sort: 'used' }, signal });
+  return models.sort((a, b) => (a.name < b.name ? -1 : 1));
+}

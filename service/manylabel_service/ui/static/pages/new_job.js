@@ -1,6 +1,6 @@
 /** Submit a job: what it learns from, the trainer and its parameters, and where the result is published. */
 
-import { call } from '../core/api.js';
+import { call, latestModels } from '../core/api.js';
 import { h, replace, route, shown } from '../core/dom.js';
 import { section } from '../core/section.js';
 import { schemaForm } from '../parts/form.js';
@@ -13,8 +13,8 @@ export function title() {
 export async function render(parameters, { signal }) {
   const asked = new URLSearchParams(location.hash.split('?')[1] ?? '');
   const wanted = asked.get('model');
-  const [{ trainers }, { models }, datasets] = await Promise.all([
-    call('GET', 'v1/trainers', { signal }), call('GET', 'v1/models', { signal }),
+  const [{ trainers }, models, datasets] = await Promise.all([
+    call('GET', 'v1/trainers', { signal }), latestModels(signal),
     call('GET', 'v1/datasets', { signal }).then((found) => found.datasets.map(({ name }) => name)),
   ]);
   const online = models.filter(({ algorithm }) => algorithm !== 'trained');

@@ -23,22 +23,28 @@ export function render(_, { signal }) {
   const top = h('div', {});
   const table = h('ml-table', { caption: 'Models', class: 'models' });
   table.set(COLUMNS, [], { key: 'name', sort: 'name', empty: 'No model yet.' });
+  const prefix = h('input', { id: 'prefix', type: 'search', autocomplete: 'off', spellcheck: 'false', oninput: () => look() });
+  const search = h('p', { class: 'row', hidden: true }, h('label', { for: 'prefix' }, 'Names that begin with'), prefix,
+    h('span', { class: 'quiet' }, 'The list has the models that were used last.'));
   const models = h('section', { 'aria-label': 'All models' },
     h('p', { class: 'quiet' }, 'Micro-F1 of the predictions for the latest examples of each model, before they were learnt; 1 means no error. ',
-      'Baseline: the same metric for a predictor that ignores the features.'), table);
+      'Baseline: the same metric for a predictor that ignores the features.'), search, table);
   const empty = h('div', { hidden: true }, firstSteps());
   const jobs = section('Jobs', { signal }, fillJobs(signal));
   const server = section('Server', { signal }, fillServer(signal));
   let looks = 0;
   const look = async () => {
     try {
-      const { models: found } = await call('GET', 'v1/models', { signal });
+      const wanted = prefix.value;
+      const { models: found, next } = await call('GET', 'v1/models', { query: { sort: 'used', prefix: wanted }, signal });
+      if (wanted !== prefix.value) return;
       rates.note(found);
       const rows = found.map((model) => row(model, rates));
       table.update(rows);
-      empty.hidden = found.length > 0;
-      models.hidden = found.length === 0;
-      replace(top, summary(found, rates));
+      search.hidden = !next && wanted === '';
+      empty.hidden = found.length > 0 || wanted !== '';
+      models.hidden = found.length === 0 && wanted === '';
+      replace(top, summary(found, next, rates));
     } catch (error) {
       if (signal.aborted || error.status === 0) return;
       replace(top, shown(error));
@@ -105,10 +111,10 @@ function alarms(n) {
   return n === 0 ? '0' : h('span', { class: 'tag warn', title: 'see the model for when' }, `${count(n)} ▲`);
 }
 
-function summary(models, rates) {
+function summary(models, more, rates) {
   const loaded = models.filter((model) => model.loaded).length;
   return facts([
-    ['Models', count(models.length), loaded < models.length && h('small', {}, ` ${count(loaded)} in memory`)],
+    ['Models', count(models.length), more && h('small', {}, ' listed'), loaded < models.length && h('small', {}, ` ${count(loaded)} in memory`)],
     ['Examples learnt/s', short(rates.inAll('learnt'))],
     ['Examples predicted/s', short(rates.inAll('predicted'))],
   ]);

@@ -1,7 +1,7 @@
 /** The measures of a model over its stream, and of others beside it. */
 
 import '../../parts/line.js';
-import { call, ofModel, server } from '../../core/api.js';
+import { call, latestModels, ofModel, server } from '../../core/api.js';
 import { h, replace, shown } from '../../core/dom.js';
 import { repeat, section } from '../../core/section.js';
 
@@ -90,7 +90,7 @@ export function curves(live) {
       h('div', { class: 'row' }, h('label', { for: 'measure' }, 'Measure'), measure,
         h('label', { for: 'other' }, 'Compare with'), other),
       help, problem, none, line);
-    const { models } = await call('GET', 'v1/models', { signal: live.signal }).catch(() => ({ models: [] }));
+    const models = await latestModels(live.signal).catch(() => []);
     other.append(...models.filter(({ name }) => name !== live.name).map(({ name }) => h('option', { value: name }, name)));
   });
 }

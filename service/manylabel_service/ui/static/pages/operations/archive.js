@@ -1,6 +1,6 @@
 /** States to take along: a model downloaded as a snapshot, and a model made of one. */
 
-import { address, call, ofModel, Problem } from '../../core/api.js';
+import { address, call, latestModels, ofModel, Problem } from '../../core/api.js';
 import { command, h, link, replace, route, shown } from '../../core/dom.js';
 import { bytes } from '../../core/format.js';
 import { section } from '../../core/section.js';
@@ -9,7 +9,7 @@ import { key } from '../../core/session.js';
 /** Return the section. */
 export function archive(signal) {
   return section('Archive', { signal, help: 'The state of a model as a file: a backup, or the start of a model with another name or on another server.' }, async (body) => {
-    const { models } = await call('GET', 'v1/models', { signal });
+    const models = await latestModels(signal);
     const online = models.filter(({ algorithm }) => algorithm !== 'trained').map(({ name }) => name);
     const said = h('div', { 'aria-live': 'polite' });
     const attempt = (run) => async (event) => {
