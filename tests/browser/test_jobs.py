@@ -119,7 +119,7 @@ def test_a_file_is_uploaded_and_read_otherwise(site: Site, watched: Watched, nam
     path = tmp_path / f"{name}.csv"
     path.write_text("size;code;tags\n120,5;007;rock|loud\nNA;012;calm\n80;007;\n")
     page = opened(watched, site, "/datasets/new", viewport=PHONE)
-    page.get_by_label("File", exact=True).set_input_files(path)
+    page.get_by_role("button", name="File", exact=True).set_input_files(path)
     expect(page.get_by_label("Name of the dataset")).to_have_value(name)
     page.get_by_role("button", name="Read the file").click()
     expect(page.get_by_role("alert")).to_contain_text("label_columns")

@@ -55,7 +55,7 @@ def test_an_online_model_is_watched_and_rolled_back(watched: Watched, any_site: 
 
     page.get_by_label("Measure", exact=True).select_option("hamming_loss")
     expect(told).to_have_attribute("aria-label", re.compile("Hamming loss"))
-    snapshots.get_by_role("button", name="Roll back to before").click()
+    snapshots.get_by_role("button", name=re.compile("^Roll back to the one of")).last.click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("is forgotten on every server")
     assert_accessible(page)
@@ -63,9 +63,6 @@ def test_an_online_model_is_watched_and_rolled_back(watched: Watched, any_site: 
     expect(fact(page, "Examples")).to_contain_text("60")
     expect(page.get_by_role("region", name="Events")).to_contain_text("rollback")
     assert model.status().updates == 60
-    snapshots.get_by_role("button", name="Delete before").click()
-    dialog.get_by_role("button", name="Delete").click()
-    expect(snapshots.locator(".said")).to_contain_text("Deleted before")
 
 
 def test_the_reliability_of_probabilities_is_shown(watched: Watched, site: Site, name: str) -> None:
@@ -190,7 +187,7 @@ def test_the_report_of_a_promise_is_shown(watched: Watched, site: Site, name: st
     worst = panel.locator("ml-table").nth(1).locator("tbody tr")
     expect(worst).to_have_count(len(account["labels"]))
     expect(worst.first.locator("th")).to_have_text(account["labels"][0]["label"])
-    panel.locator("canvas").scroll_into_view_if_needed()
+    panel.locator("ml-bars").scroll_into_view_if_needed()
     assert_accessible(page)
     assert_no_sideways_scrolling(page)
     panel.get_by_label("Precision", exact=True).fill("0.95")
@@ -224,7 +221,7 @@ def test_the_account_of_a_teacher_is_shown(watched: Watched, site: Site, name: s
     expect(panel.locator("ml-table tbody tr")).to_have_count(len(account["labels"]))
     panel.get_by_label("Price of 1,000 calls").fill("1000")
     expect(panel.locator("output")).to_contain_text(f"saved: {account['answered']}")
-    panel.locator("canvas").scroll_into_view_if_needed()
+    panel.locator("ml-bars").scroll_into_view_if_needed()
     assert_accessible(page)
     assert_no_sideways_scrolling(page)
     panel.get_by_label("Parity", exact=True).fill("0.9")

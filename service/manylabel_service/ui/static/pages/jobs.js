@@ -62,7 +62,7 @@ export async function render(parameters, { signal }) {
     repeat(LOOK_MS, () => look().catch(() => null), signal);
   }), section('Datasets', { signal, help: 'Uploaded files. Each shows what was understood of it: kinds of columns, missing cells, labels, and the first rows.' }, async (body) => {
     const { datasets } = await call('GET', 'v1/datasets', { signal });
-    const all = h('ml-table', { caption: 'Datasets' });
+    const all = h('ml-table', { caption: 'Uploaded datasets' });
     all.set([
       { key: 'name', title: 'Dataset', format: (name) => link(route('datasets', name), name) },
       { key: 'format', title: 'Format' },

@@ -28,12 +28,12 @@ export function archive(signal) {
 
     const model = h('select', { id: 'archive-model' }, online.map((name) => h('option', {}, name)));
     const download = attempt(async () => {
-      const { position } = await call('POST', ofModel(model.value, 'snapshots'), { body: { note: 'taken for a download' } });
+      const { position } = await call('POST', ofModel(model.value, 'snapshots'));
       const file = await (await ask('GET', ofModel(model.value, 'snapshots', position))).blob();
       const to = h('a', { href: URL.createObjectURL(file), download: `${model.value}-${position}.snapshot` });
       to.click();
       setTimeout(() => URL.revokeObjectURL(to.href), 60_000);
-      return h('p', { class: 'good' }, `Downloaded ${model.value} at position ${position}, ${bytes(file.size)}. The snapshot stays in the list of the model until it is deleted.`);
+      return h('p', { class: 'good' }, `Downloaded ${model.value} at position ${position}, ${bytes(file.size)}. The snapshot is in the list of the model until newer ones replace it.`);
     });
 
     const file = h('input', { id: 'archive-file', type: 'file', required: true });
