@@ -7,7 +7,7 @@ from benchmarks import results
 from benchmarks.batch import sections
 from benchmarks.history import costs as history_costs
 from benchmarks.history import measures as history
-from benchmarks.http import many_models, parts
+from benchmarks.http import doubts, many_models, parts
 from benchmarks.install import extras as install
 from benchmarks.integrations import parts as integrations
 from benchmarks.online import budget, calibration, drift, label_next, missing, promise, speed, streams, teacher, vectors
@@ -32,6 +32,7 @@ BENCHMARKS = {
     "teacher": teacher,
     "http": parts,
     "many-models": many_models,
+    "doubts": doubts,
     "integrations": integrations,
     "batch": sections,
     "peers": peers,

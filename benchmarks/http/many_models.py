@@ -24,12 +24,12 @@ import random
 import socket
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.http import servers
-from benchmarks.output import verdict
+from benchmarks.http.calls import connected, line, spread, timed
 
 N_EXAMPLES, N_WORDS, N_LABELS, VOCABULARY = 100, 10, 5, 300
 SAMPLE = 200
@@ -70,9 +70,9 @@ def run(args: argparse.Namespace) -> None:
                 stored_bytes = _redis_bytes(args.port + 1) if kind == "redis" else _disk_bytes(flags[1])
                 with servers.manylabel(args.port, flags, stop_seconds=STOP_SECONDS) as server:
                     _build(args.port, n_models, args.extras)
-                    _line("memory of the server with all models, MB", server.resident_bytes() / 1e6)
+                    line("memory of the server with all models, MB", server.resident_bytes() / 1e6)
                 n_bytes = _redis_bytes(args.port + 1) if kind == "redis" else _disk_bytes(flags[1])
-                _line("bytes a model in the store", (n_bytes - stored_bytes) / n_models)
+                line("bytes a model in the store", (n_bytes - stored_bytes) / n_models)
                 _measure(args, kind, flags, n_models)
 
 
@@ -84,17 +84,17 @@ def _grow(args: argparse.Namespace) -> None:
             every = ["--snapshot-every-updates", str(args.updates // 50)]
             with (
                 servers.manylabel(args.port, [*flags, *every], stop_seconds=STOP_SECONDS),
-                _client(args.port) as client,
+                connected(args.port) as client,
             ):
                 empty = _redis_bytes(args.port + 1)
-                _timed(client, "POST", "/v1/models", {"name": "m", "algorithm": "falt"})
+                timed(client, "POST", "/v1/models", {"name": "m", "algorithm": "falt"})
                 for number in range(args.updates // N_EXAMPLES):
-                    _timed(client, "POST", "/v1/models/m/update", {"examples": _examples(number % 1_000)})
+                    timed(client, "POST", "/v1/models/m/update", {"examples": _examples(number % 1_000)})
                     learnt = (number + 1) * N_EXAMPLES
                     if learnt % (args.updates // 10) == 0:
-                        _line(f"{learnt:,} examples: MB of Redis", (_redis_bytes(args.port + 1) - empty) / 1e6)
+                        line(f"{learnt:,} examples: MB of Redis", (_redis_bytes(args.port + 1) - empty) / 1e6)
                         if outside:
-                            _line("MB in the directory", _disk_bytes(directory) / 1e6)
+                            line("MB in the directory", _disk_bytes(directory) / 1e6)
 
 
 def _beside_noise(args: argparse.Namespace) -> None:
@@ -103,12 +103,12 @@ def _beside_noise(args: argparse.Namespace) -> None:
         with (
             servers.store(kind, args.port + 1) as flags,
             servers.manylabel(args.port, flags),
-            _client(args.port) as client,
+            connected(args.port) as client,
         ):
             for name in [*map(_name, range(QUIET)), *NOISES]:
-                _timed(client, "POST", "/v1/models", {"name": name, "algorithm": "falt"})
+                timed(client, "POST", "/v1/models", {"name": name, "algorithm": "falt"})
             for number in range(QUIET):
-                _timed(client, "POST", f"/v1/models/{_name(number)}/update", {"examples": _examples(number)})
+                timed(client, "POST", f"/v1/models/{_name(number)}/update", {"examples": _examples(number)})
             _now_and_then(client, "alone")
             for name in NOISES:
                 noise = multiprocessing.Process(target=_make_noise, args=(args.port, name))
@@ -117,7 +117,7 @@ def _beside_noise(args: argparse.Namespace) -> None:
                     time.sleep(3)
                     before = _learnt(client, name)
                     _now_and_then(client, f"beside {name}")
-                    _line(f"examples a second of {name}", (_learnt(client, name) - before) / NOISY_SECONDS)
+                    line(f"examples a second of {name}", (_learnt(client, name) - before) / NOISY_SECONDS)
                 finally:
                     noise.terminate()
                     noise.join()
@@ -133,17 +133,17 @@ def _now_and_then(client: http.client.HTTPConnection, when: str) -> None:
         example = _examples(number)[0]
         body = {"predict": {"x": example["x"]}, "update": example}
         call = rng.choice(("predict", "update"))
-        took[call].append(_timed(client, "POST", f"/v1/models/{_name(number)}/{call}", body[call]))
+        took[call].append(timed(client, "POST", f"/v1/models/{_name(number)}/{call}", body[call]))
         time.sleep(0.01)
     for call, milliseconds in took.items():
-        _spread(f"{call}, {when}, ms", milliseconds)
+        spread(f"{call}, {when}, ms", milliseconds)
 
 
 def _make_noise(port: int, name: str) -> None:
     """Send updates until the process is ended: 50 of 100 texts a second, or one example with many features after the
     other."""
     rng = random.Random(3)
-    with _client(port) as client:
+    with connected(port) as client:
         due = time.monotonic()
         for number in itertools.count():
             if name == "stream":
@@ -152,7 +152,7 @@ def _make_noise(port: int, name: str) -> None:
                 time.sleep(max(0.0, due - time.monotonic()))
             else:
                 body = {"x": {f"f{rng.randrange(1 << 30)}": 1.0 for _ in range(50_000)}, "y": ["a"]}
-            _timed(client, "POST", f"/v1/models/{name}/update", body)
+            timed(client, "POST", f"/v1/models/{name}/update", body)
 
 
 def _learnt(client: http.client.HTTPConnection, name: str) -> int:
@@ -162,66 +162,66 @@ def _learnt(client: http.client.HTTPConnection, name: str) -> int:
 
 def _build(port: int, n_models: int, extras: bool) -> None:
     """Create and train the models, and print what the last of them took."""
-    with _client(port) as client:
+    with connected(port) as client:
         created, learnt = [], []
         if extras:
             webhook = {"url": f"{RECEIVER}/events", "events": ["label"], "models": [f"{_name(0)[:8]}*"]}
-            _timed(client, "POST", "/v1/webhooks", webhook)
+            timed(client, "POST", "/v1/webhooks", webhook)
         for number in range(n_models):
             spec: dict[str, object] = {"name": _name(number), "algorithm": "falt"}
             if extras and number % 10 == 0:
                 spec["promise"] = {"precision": 0.9}
-            created.append(_timed(client, "POST", "/v1/models", spec))
+            created.append(timed(client, "POST", "/v1/models", spec))
             if extras and number % 10 == 0:
                 follower = {
                     "name": f"follower-{number}",
                     "algorithm": "falt",
                     "follow": {"model": _name(number), "from": "start"},
                 }
-                _timed(client, "POST", "/v1/models", follower)
-            learnt.append(_timed(client, "POST", f"/v1/models/{_name(number)}/update", {"examples": _examples(number)}))
-        _spread("creation, the first models, ms", created[:SAMPLE])
-        _spread("creation, the last models, ms", created[-SAMPLE:], at_most=10.0)
-        _spread("update of 100 examples, the last models, ms", learnt[-SAMPLE:])
+                timed(client, "POST", "/v1/models", follower)
+            learnt.append(timed(client, "POST", f"/v1/models/{_name(number)}/update", {"examples": _examples(number)}))
+        spread("creation, the first models, ms", created[:SAMPLE])
+        spread("creation, the last models, ms", created[-SAMPLE:], at_most=10.0)
+        spread("update of 100 examples, the last models, ms", learnt[-SAMPLE:])
 
 
 def _measure(args: argparse.Namespace, kind: str, flags: Sequence[str], n_models: int) -> None:
     started = time.perf_counter()
     with servers.manylabel(args.port, [*flags, "--preload", "false"], stop_seconds=STOP_SECONDS) as server:
-        _line("start to ready, s", time.perf_counter() - started, at_most=5.0)
-        _line("memory when ready, MB", server.resident_bytes() / 1e6)
+        line("start to ready, s", time.perf_counter() - started, at_most=5.0)
+        line("memory when ready, MB", server.resident_bytes() / 1e6)
         time.sleep(SETTLE_SECONDS)
         calls = _redis_calls(args.port + 1) if kind == "redis" else 0
         busy = server.cpu_seconds()
         time.sleep(args.idle_seconds)
-        _line("idle, % of a core", 100 * (server.cpu_seconds() - busy) / args.idle_seconds, at_most=2.0)
+        line("idle, % of a core", 100 * (server.cpu_seconds() - busy) / args.idle_seconds, at_most=2.0)
         if kind == "redis":
             calls_per_minute = 60 * (_redis_calls(args.port + 1) - calls) / args.idle_seconds
-            _line("idle, calls to Redis a minute", calls_per_minute)
-        with _client(args.port) as client:
+            line("idle, calls to Redis a minute", calls_per_minute)
+        with connected(args.port) as client:
             _predict(client, n_models)
-            _line(f"memory with {min(SAMPLE, n_models)} models, MB", server.resident_bytes() / 1e6)
+            line(f"memory with {min(SAMPLE, n_models)} models, MB", server.resident_bytes() / 1e6)
             busy = server.cpu_seconds()
             time.sleep(args.idle_seconds)
-            _line("idle with these in memory, % of a core", 100 * (server.cpu_seconds() - busy) / args.idle_seconds)
+            line("idle with these in memory, % of a core", 100 * (server.cpu_seconds() - busy) / args.idle_seconds)
             for name, query in (
                 ("first page of 100, ms", "limit=100"),
                 ("page of 100 in the middle, ms", f"limit=100&after={_name(n_models // 2)}"),
                 ("page of the 100 latest used, ms", "limit=100&sort=used"),
                 ("page of a prefix, ms", f"limit=100&prefix={_name(n_models // 2)[:-1]}"),
             ):
-                _spread(name, [_timed(client, "GET", f"/v1/models?{query}") for _ in range(20)])
-            made = [_timed(client, "POST", "/v1/models", {"name": f"x{i}", "algorithm": "falt"}) for i in range(SAMPLE)]
-            _spread("creation of one more, ms", made, at_most=10.0)
-            _spread("its deletion, ms", [_timed(client, "DELETE", f"/v1/models/x{i}") for i in range(SAMPLE)])
-            _spread("scrape of /metrics, ms", [_timed(client, "GET", "/metrics") for _ in range(10)])
+                spread(name, [timed(client, "GET", f"/v1/models?{query}") for _ in range(20)])
+            made = [timed(client, "POST", "/v1/models", {"name": f"x{i}", "algorithm": "falt"}) for i in range(SAMPLE)]
+            spread("creation of one more, ms", made, at_most=10.0)
+            spread("its deletion, ms", [timed(client, "DELETE", f"/v1/models/x{i}") for i in range(SAMPLE)])
+            spread("scrape of /metrics, ms", [timed(client, "GET", "/metrics") for _ in range(10)])
 
 
 def _predict(client: http.client.HTTPConnection, n_models: int) -> None:
     asked = random.Random(1).sample(range(n_models), min(SAMPLE, n_models))
     for name, at_most in (("first prediction, ms", 50.0), ("later prediction, ms", None)):
         bodies = [(number, {"x": _examples(number)[0]["x"]}) for number in asked]
-        _spread(name, [_timed(client, "POST", f"/v1/models/{_name(n)}/predict", body) for n, body in bodies], at_most)
+        spread(name, [timed(client, "POST", f"/v1/models/{_name(n)}/predict", body) for n, body in bodies], at_most)
 
 
 def _name(number: int) -> str:
@@ -235,29 +235,6 @@ def _examples(number: int) -> list[dict[str, object]]:
         {"x": {"text": " ".join(rng.choices(words, k=N_WORDS))}, "y": [f"label {rng.randrange(N_LABELS)}"]}
         for _ in range(N_EXAMPLES)
     ]
-
-
-@contextmanager
-def _client(port: int) -> Iterator[http.client.HTTPConnection]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-def _timed(client: http.client.HTTPConnection, method: str, path: str, body: object = None) -> float:
-    """Send a request, and return the milliseconds until its response was read."""
-    data = None if body is None else json.dumps(body).encode()
-    headers = {} if body is None else {"Content-Type": "application/json"}
-    started = time.perf_counter()
-    client.request(method, path, data, headers)
-    response = client.getresponse()
-    text = response.read()
-    milliseconds = 1_000 * (time.perf_counter() - started)
-    if response.status >= 300:
-        raise RuntimeError(f"{method} {path}: {response.status} {text[:500]!r}")
-    return milliseconds
 
 
 def _disk_bytes(directory: str) -> int:
@@ -279,14 +256,3 @@ def _redis_info(port: int, section: str, field: str) -> int:
         while not text.endswith(b"\r\n") or len(text) < 100:
             text += connection.recv(1 << 16)
     return int(next(line for line in text.decode().splitlines() if line.startswith(field)).removeprefix(field))
-
-
-def _line(name: str, value: float, at_most: float | None = None) -> None:
-    print(f"{name:46} {value:12,.1f}  {verdict(value, at_most=at_most)}", flush=True)
-
-
-def _spread(name: str, values: Sequence[float], at_most: float | None = None) -> None:
-    """Print the median and the 99th percentile, which has the target."""
-    ordered = sorted(values)
-    median, late = ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
-    print(f"{name:46} {median:12,.1f}  p99 {late:,.1f}  {verdict(late, at_most=at_most)}", flush=True)

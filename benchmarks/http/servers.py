@@ -52,6 +52,16 @@ class Server:
         """Return its current memory in bytes."""
         return int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
+    def children_bytes(self) -> int:
+        """Return the resident memory in bytes of the processes that it has started, and of theirs."""
+        found, waiting = 0, [self._process.pid]
+        while waiting:
+            for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+                for child in task.read_text().split():
+                    waiting.append(int(child))
+                    found += int(Path(f"/proc/{child}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return found
+
     def descriptors_and_threads(self) -> tuple[int, int]:
         """Return the number of open file descriptors and of threads."""
         process = Path(f"/proc/{self._process.pid}")
