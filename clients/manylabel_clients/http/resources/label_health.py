@@ -32,6 +32,30 @@ class LabelHealthCalls(Resource):
         return (yield from self._get(with_query(f"{self._path}/health", kind=kind, top=top), LabelHealth))
 
     @call
+    def apply(self, suggestion: Suggestion, *, key: str | None = None) -> Exchange[Updated]:
+        """Apply a suggestion on every server. List the suggestions again before you apply another one: the request for
+        a parent has all groups and parents of the time when it was listed, and would remove a later one.
+
+        Parameters
+        ----------
+        suggestion : Suggestion
+            A suggestion of `health`.
+        key : str, optional
+            Idempotency key.
+
+        Raises
+        ------
+        ValueError
+            If the suggestion has no request.
+        NotFound
+            If the model no longer has a label of the suggestion.
+        """
+        request = suggestion.request
+        if request is None:
+            raise ValueError(f"the suggestion for {suggestion.label!r} has no request")
+        return (yield from self._learn(request.path, request.body, key, Updated, request.method))
+
+    @call
     def dismiss(self, suggestion: Suggestion, *, key: str | None = None) -> Exchange[Updated]:
         """Dismiss a suggestion on every server: it is not listed until the number of examples of its rarer label has
         doubled.
