@@ -532,6 +532,10 @@ class Replica(Applier):
         if place[1] >= n_examples:
             raise ExampleNotFound(self.name, *place, f"the entry has {n_examples:,} examples")
         example = update.examples[place[1]]
+        if not self.model.learns(example):
+            detail = f"the model does not learn labels from {example.source!r}: send the example with its true labels"
+            raise ExampleNotFound(self.name, *place, detail)
+        self.model.check_learnt(place)
         if (corrected_at := self.model.corrections.find(place).corrected_at) is not None:
             _, correction = await self._entry(corrected_at)
             if isinstance(correction, Update) and correction.examples:

@@ -472,6 +472,9 @@ class ApplyBatch:
     def _finish(self, entry: _Entry) -> ApplyResult:
         model, update = self._model, entry.update
         previous, model.position = model.position, entry.logged.position
+        n_unlearnt = len(update.examples) if entry.refusal is not None else entry.skipped
+        if n_unlearnt and update.corrects is None:
+            model.corrections.note_unlearnt(model.position, n_unlearnt)
         if entry.refusal is not None:
             return entry.refusal
         learnt = len(update.examples) - entry.skipped - entry.unlearnt
