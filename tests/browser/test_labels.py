@@ -115,9 +115,7 @@ def test_a_change_that_is_refused_says_why(page: Page, site: Site, name: str) ->
     expect(row.get_by_role("alert")).to_be_visible()
 
 
-def test_a_key_without_the_scope_to_learn_sees_suggestions_alone(
-    watched: Watched, keyed_site: Site, name: str
-) -> None:
+def test_a_key_without_the_scope_to_learn_sees_suggestions_alone(watched: Watched, keyed_site: Site, name: str) -> None:
     grown(keyed_site.client, name)
     key = keyed_site.client.keys.create(name="reading", scopes=["predict", "read"]).key
     page = opened(watched, keyed_site, f"/models/{name}/labels", key)
