@@ -310,6 +310,13 @@ class ExampleNotFound(ServiceError, kind="missing"):
     detail: str
 
 
+class CannotUndo(ServiceError, kind="conflict", title="Change cannot be undone"):
+    message = "the change at position {self.position} of model {self.name!r} cannot be undone: {self.detail}"
+    name: str
+    position: str
+    detail: str
+
+
 class DoubtsNotFound(ServiceError, kind="missing"):
     message = "model {self.name!r} has no list of doubts yet; begin a search, and wait until its job has ended"
     name: str

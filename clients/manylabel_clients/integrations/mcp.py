@@ -1,4 +1,4 @@
-"""Tools for agents (Model Context Protocol): classify, teach, explain, list_labels, review_next."""
+"""Tools for agents (Model Context Protocol): to classify, teach and explain, and to look after labels."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -10,7 +10,10 @@ from typing import Annotated, Any, ParamSpec
 
 from manylabel_clients.http.client import AsyncClient
 from manylabel_clients.http.errors import ManyLabelError
+from manylabel_clients.http.resources.doubts import KindOfDoubt
+from manylabel_clients.http.resources.label_health import KindOfSuggestion
 from manylabel_clients.http.resources.models import AsyncModel
+from manylabel_clients.http.responses import Suggestion
 from manylabel_extras import require
 
 require(__name__, "mcp")
@@ -41,11 +44,21 @@ Record = Annotated[
     str | Document, BeforeValidator(_as_text), Field(description="The example: a text, or an object of fields.")
 ]
 Count = Annotated[int, Field(ge=1, le=100)]
+SuggestedKind = Annotated[KindOfSuggestion, Field(description="Kind of the suggestion.")]
+SuggestedLabel = Annotated[str, Field(description="Label of the suggestion.")]
+Other = Annotated[str, Field(description="Its `into` or `parent`, if it has one.")]
+
+MAX_SUGGESTIONS = 1_000
+DRY_RUN_SECONDS = 300.0
+"""Maximum seconds that a tool waits for a dry run, which then continues."""
 
 INSTRUCTIONS = (
     "Models that learn to give records any number of labels. `classify` predicts labels. `teach` submits true labels, "
     "which are learnt at once. `explain` says why labels are predicted. `list_labels` has labels with their meaning. "
-    "`review_next` lists stored predictions, most informative first; label them by `teach` with their id."
+    "`review_next` lists stored predictions, most informative first; label them by `teach` with their id. "
+    "`list_suggestions` lists changes of labels to consider, such as two names for one thing; `apply_suggestion` makes "
+    "one, and `undo` takes it back. `list_doubts` lists labels of learnt examples that may be missing or wrong; "
+    "`correct` corrects or confirms them. Many suggestions and doubts are mistaken: change only what a person confirms."
 )
 
 TEACHER_INSTRUCTIONS = (
@@ -64,7 +77,7 @@ def _telling(tool: Callable[P, Awaitable[Document]]) -> Callable[P, Awaitable[Do
     async def call(*args: P.args, **kwargs: P.kwargs) -> Document:
         try:
             return await tool(*args, **kwargs)
-        except (ManyLabelError, ValueError, TypeError) as error:
+        except (ManyLabelError, ValueError, TypeError, TimeoutError) as error:
             raise ToolError(str(error)) from error
 
     return call
@@ -171,6 +184,104 @@ class Tools:
             page = await asked.predictions(order="uncertainty", limit=limit)
         return {"predictions": [asdict(each) for each in page.predictions]}
 
+    @_telling
+    async def list_suggestions(
+        self,
+        context: Context,
+        model: ModelName = "",
+        kind: Annotated[KindOfSuggestion | None, Field(description="The only kind.")] = None,
+        limit: Annotated[Count, Field(description="Number of suggestions of each kind, the strongest first.")] = 20,
+    ) -> Document:
+        """List suggested changes of labels with evidence: to merge two labels, to put one under another, to pause an
+        unused one, to define one better. Nothing is changed.
+        """
+        async with self._asked(context, model) as asked:
+            found = await asked.health(kind, top=limit)
+        shown = [{**asdict(each), "request": each.request is not None} for each in found.suggestions]
+        return {"examined": found.examined, "suggestions": shown}
+
+    @_telling
+    async def dry_run(
+        self, kind: SuggestedKind, label: SuggestedLabel, context: Context, other: Other = "", model: ModelName = ""
+    ) -> Document:
+        """Compare the metrics of a model without and with a suggested change, by learning its examples again. The model
+        does not change. This can take minutes.
+        """
+        async with self._asked(context, model) as asked:
+            job = await asked.dry_run(await _found(asked, kind, label, other))
+            done = await job.wait(DRY_RUN_SECONDS)
+        return {"result": done.result}
+
+    @_telling
+    async def apply_suggestion(
+        self, kind: SuggestedKind, label: SuggestedLabel, context: Context, other: Other = "", model: ModelName = ""
+    ) -> Document:
+        """Make a change that `list_suggestions` lists with `request` true. `undo` with the returned position takes it
+        back.
+        """
+        async with self._asked(context, model) as asked:
+            done = await asked.apply(await _found(asked, kind, label, other))
+        return {"updates": done.updates, "position": done.position}
+
+    @_telling
+    async def undo(
+        self,
+        position: Annotated[str, Field(description="Position that the change returned.")],
+        context: Context,
+        model: ModelName = "",
+    ) -> Document:
+        """Take back a change of labels. What was learnt since stays."""
+        async with self._asked(context, model) as asked:
+            done = await asked.undo(position)
+        return {"updates": done.updates, "position": done.position, "how": done.how}
+
+    @_telling
+    async def list_doubts(
+        self,
+        context: Context,
+        model: ModelName = "",
+        kind: Annotated[
+            KindOfDoubt, Field(description="Labels that may be missing; or wrong, of which more than half are right.")
+        ] = "missing",
+        limit: Annotated[Count, Field(description="Number of doubts, the most doubtful first.")] = 20,
+    ) -> Document:
+        """List labels of learnt examples that the rest of the stream contradicts, with evidence, from the newest
+        search (`manylabel doubts --search`).
+        """
+        async with self._asked(context, model) as asked:
+            found = await asked.doubts(kind, top=limit)
+        return {"examined": found.examined, "doubts": [_plain(asdict(each)) for each in found.doubts]}
+
+    @_telling
+    async def correct(
+        self,
+        position: Annotated[str, Field(description="Position of the example in `list_doubts`.")],
+        labels: Annotated[
+            dict[str, bool],
+            Field(description="The checked labels: true if the example has the label. The others stay as they are."),
+        ],
+        context: Context,
+        index: Annotated[int, Field(ge=0, description="Index of the example in `list_doubts`.")] = 0,
+        model: ModelName = "",
+    ) -> Document:
+        """Correct labels of a learnt example, or confirm those that it has. They count as checked by a person."""
+        async with self._asked(context, model) as asked:
+            done = await asked.correct(position, labels, index=index)
+        return {"updates": done.updates, "position": done.position}
+
+
+def _plain(fields: Document) -> Document:
+    """Return fields by their JSON names."""
+    return {name.rstrip("_"): value for name, value in fields.items()}
+
+
+async def _found(asked: AsyncModel, kind: KindOfSuggestion, label: str, other: str) -> Suggestion:
+    """Return a listed suggestion, as its request is now."""
+    for each in (await asked.health(kind, top=MAX_SUGGESTIONS)).suggestions:
+        if (each.label, each.into or each.parent or "") == (label, other):
+            return each
+    raise ToolError("there is no such suggestion; list_suggestions has those that there are")
+
 
 class TeacherTools(Tools):
     """Tools of an agent that is the teacher of a model which promises parity.
@@ -219,9 +330,12 @@ def server(connect: Connect, model: str | None = None, *, teacher: bool = False)
         return made
     made = MCPServer("manylabel", instructions=INSTRUCTIONS, log_level="WARNING")
     tools = Tools(connect, model)
-    for tool in (tools.classify, tools.explain, tools.list_labels, tools.review_next):
-        made.add_tool(tool, annotations=ToolAnnotations(read_only_hint=tool is not tools.classify))
-    made.add_tool(tools.teach, annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False))
+    for reading in (tools.explain, tools.list_labels, tools.review_next, tools.list_suggestions, tools.list_doubts):
+        made.add_tool(reading, annotations=ToolAnnotations(read_only_hint=True))
+    for adding in (tools.classify, tools.teach, tools.dry_run):
+        made.add_tool(adding, annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False))
+    for replacing in (tools.correct, tools.apply_suggestion, tools.undo):
+        made.add_tool(replacing, annotations=ToolAnnotations(read_only_hint=False, destructive_hint=True))
     return made
 
 

@@ -40,7 +40,8 @@ class Event:
     update    {"position", "updates", "examples"}
     drift     {"position", "updates", "label"}: before the update that it is part of; null for all labels together
     label     {"position", "updates", "label", "change"}: new, before the update that it is part of, with a label that
-              it is "alike"; or described; or renamed, merged, retired, paused or resumed, with its name "before"
+              it is "alike"; or described; or renamed, merged, retired, paused, resumed or restored, with its name
+              "before"
     parity    {"position", "updates", "state"}: the gate of a promise of parity is "open" or "closed" from here on
     rollback  {"position", "to", "updates"}
     promoted  {"position", "version", "previous"}: the version of a trained model that is served from here on

@@ -55,6 +55,7 @@ from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.online.state.served_metrics import ServedBy, VersionMeasures
 from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.state.tiers import tiers_of_examples
+from manylabel_service.online.state.undo import undoing
 from manylabel_service.online.updates.admission import Admission, InFlightKeys
 from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.files import Verified
@@ -522,7 +523,7 @@ class Replica(Applier):
 
     async def _learnt_example(self, position: str, index: int | None) -> tuple[Place, Example]:
         """Return the place of a learnt example, and the example with its last correction; raises like `correct`."""
-        entry, update = await self._entry(position)
+        _, entry, update = await self._entry(position)
         if not isinstance(update, Update) or update.corrects is not None or not update.examples:
             raise ExampleNotFound(self.name, position, index or 0, "the entry is no update with examples")
         n_examples = len(update.examples)
@@ -532,18 +533,22 @@ class Replica(Applier):
         if place[1] >= n_examples:
             raise ExampleNotFound(self.name, *place, f"the entry has {n_examples:,} examples")
         example = update.examples[place[1]]
+        if not self.model.learns(example):
+            detail = f"the model does not learn labels from {example.source!r}: send the example with its true labels"
+            raise ExampleNotFound(self.name, *place, detail)
+        self.model.check_learnt(place)
         if (corrected_at := self.model.corrections.find(place).corrected_at) is not None:
-            _, correction = await self._entry(corrected_at)
+            *_, correction = await self._entry(corrected_at)
             if isinstance(correction, Update) and correction.examples:
                 (example,) = correction.examples
         return place, example
 
-    async def _entry(self, position: str) -> tuple[Entry, Change]:
-        """Return the entry at a position, also decoded."""
+    async def _entry(self, position: str) -> tuple[str, Entry, Change]:
+        """Return the entry at a position, also decoded, after the position before it."""
         try:
-            entry = await self.files.entry(position)
+            previous, entry = await self.files.entry(position)
             large = len(entry.payload) >= LARGE_ENTRY_BYTES
-            return entry, await asyncio.to_thread(decode, entry.payload) if large else decode(entry.payload)
+            return previous, entry, await asyncio.to_thread(decode, entry.payload) if large else decode(entry.payload)
         except (LogTrimmed, LogLost) as error:
             raise NotReady(f"the history of model {self.record.name!r} is being trimmed: {error}") from error
 
@@ -606,6 +611,30 @@ class Replica(Applier):
             else:
                 self._admission.check_control(self.model, entry)
             return self._answer(await self._appended(entry))
+
+    @when_loaded
+    async def undo(self, position: str, key: IdempotencyKey | None = None) -> UpdateResult:
+        """Undo the change of labels by the entry at a position, on this and every other replica.
+
+        The result has `rolled_back_to` if no later entry changed the model, whose state is then as before the change.
+
+        Raises
+        ------
+        CannotUndo
+            The entry is no change of labels, was rejected, or a later entry changed the same label or groups.
+        PositionNotFound, BeforeHistory, HistoryDamaged
+        NotReady, KeyInFlight, KeyReused, QueueFull, LimitExceeded, StorageUnavailable, ModelGone
+        """
+        self.check_changeable()
+        if (earlier := await self.replayed(key)) is not None:
+            return earlier
+        with self._keys.hold(key):
+            previous, entry, change = await self._entry(position)
+            before = await self.state_at(previous)
+            undo = await asyncio.to_thread(undoing, before, change, entry.position, key)
+            self.check_changeable()
+            self._admission.check_control(self.model, undo)
+            return self._answer(await self._appended(undo))
 
     async def _appended(self, change: Control) -> ApplyResult:
         return await self.queue.put(Pending(change, encode(change)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import socket
 import subprocess
 import sys
@@ -47,7 +48,9 @@ def _collected() -> Iterator[None]:
         gc.collect()
 
 
-TOOLS = {"classify", "teach", "explain", "list_labels", "review_next"}
+READING = {"explain", "list_labels", "review_next", "list_suggestions", "list_doubts"}
+REPLACING = {"correct", "apply_suggestion", "undo"}
+TOOLS = {"classify", "teach", "dry_run", *READING, *REPLACING}
 FOX, DOG = {"text": "a quick fox runs"}, {"text": "a lazy dog sleeps"}
 
 
@@ -106,6 +109,8 @@ async def test_an_agent_teaches_asks_and_reviews_over_stdio(server: ServerProces
         listed = {tool.name: tool for tool in (await agent.list_tools()).tools}
         assert listed.keys() == TOOLS
         assert all(tool.description and "context" not in tool.input_schema["properties"] for tool in listed.values())
+        assert {name for name, tool in listed.items() if tool.annotations.read_only_hint} == READING
+        assert {name for name, tool in listed.items() if tool.annotations.destructive_hint} == REPLACING
         for _ in range(5):
             await call(agent, "teach", record=FOX, labels=["fox", "wild"])
             taught = await call(agent, "teach", record=DOG, labels=["dog"])
@@ -161,6 +166,43 @@ async def test_an_agent_is_the_teacher_of_a_model_that_promises_parity(
             stored = await model.predict(FOX, keep=True)
         refusal = await error_of(agent, "teach", id=stored.id, labels=["fox"])
         assert "(409 prediction_not_deferred)" in refusal
+
+
+async def test_an_agent_looks_after_labels(server: ServerProcess, keys: dict[str, str]) -> None:
+    name = "grown"
+    async with (
+        AsyncClient(server.url, api_key=keys["admin"]) as client,
+        Client(mcp.server(mcp.with_one_key(client), name)) as agent,
+    ):
+        model = await client.create_model(name)
+        chance = random.Random(1)
+        for animal in chance.choices(["Fox", "fox", "hen", "cow"], k=100):
+            await model.update({animal.lower(): 1.0, "all": 1.0}, [animal])
+        at = (await model.update({"hen": 1.0, "all": 1.0}, [])).position
+        assert "(404 doubts_not_found)" in await error_of(agent, "list_doubts")
+        await (await model.search_doubts()).wait()
+
+        found = await call(agent, "list_suggestions", kind="name")
+        assert found["examined"] == 101
+        (listed,) = found["suggestions"]
+        assert (listed["why"], listed["request"]) == ("spelling", True)
+        names = {"kind": "name", "label": listed["label"], "other": listed["into"]}
+        assert "no such suggestion" in await error_of(agent, "apply_suggestion", **{**names, "other": "cow"})
+        applied = await call(agent, "apply_suggestion", **names)
+        assert (await call(agent, "list_suggestions"))["suggestions"] == []
+        assert (await call(agent, "undo", position=applied["position"]))["how"]
+        assert len((await call(agent, "list_suggestions"))["suggestions"]) == 1
+        assert "(409 cannot_undo)" in await error_of(agent, "undo", position=at)
+
+        (doubt,) = (await call(agent, "list_doubts", limit=1))["doubts"]
+        assert (doubt["position"], doubt["index"], doubt["label"]) == (at, 0, "hen")
+        assert doubt["for"][0]["feature"] == "hen"
+        assert (await call(agent, "correct", position=at, labels={"hen": True}))["updates"] == 102
+        assert (at, "hen") not in [
+            (each["position"], each["label"]) for each in (await call(agent, "list_doubts"))["doubts"]
+        ]
+    async with in_process(server, keys["teacher"], name) as agent:
+        assert "(403 model_not_allowed)" in await error_of(agent, "list_suggestions")
 
 
 async def test_a_text_that_is_json_is_a_text(server: ServerProcess, keys: dict[str, str]) -> None:

@@ -84,13 +84,13 @@ class NotPromotedEvent(At):
 
 
 class LabelEvent(At):
-    """Event: a label is new, or was described, renamed, merged, retired, paused or resumed."""
+    """Event: a label is new, or was described, renamed, merged, retired, paused, resumed or restored."""
 
     updates: int
     """Number of examples learnt so far."""
     label: str | None
     """Name of the label from now on; null if it was retired."""
-    change: Literal["new", "described", "renamed", "merged", "retired", "paused", "resumed"]
+    change: Literal["new", "described", "renamed", "merged", "retired", "paused", "resumed", "restored"]
     """The change of the label."""
     before: str | None = None
     """Earlier name; null for a new label."""

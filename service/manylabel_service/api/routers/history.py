@@ -70,7 +70,9 @@ class HistoryEntry(At):
 
     time: str
     """Time of the append, by the clock of the store (RFC 3339, UTC)."""
-    kind: Literal["update", "correction", "rollback", "label", "describe", "groups", "promise", "served", "dismissal"]
+    kind: Literal[
+        "update", "correction", "rollback", "label", "describe", "groups", "promise", "served", "dismissal", "undo"
+    ]
     examples: list[LoggedExample] | None = None
     """Examples of an update; of a correction, the corrected example, or none if its labels were confirmed."""
     corrects: CorrectedExample | None = None
@@ -82,7 +84,9 @@ class HistoryEntry(At):
     to: str | None = None
     """Position to which a rollback returns, or new name of a label that was renamed or merged."""
     label: str | None = None
-    """Name of a label that was changed, or of which a suggestion was dismissed."""
+    """Name of a label that was changed, or of which a suggestion was dismissed or a change undone."""
+    undoes: str | None = None
+    """Position of the change that was undone."""
     suggestion: Kind | None = None
     """Kind of a dismissed suggestion."""
     other: str | None = None

@@ -1,10 +1,11 @@
-"""/v1/models/{name}/health: suggestions for the labels of a model, and their dismissal."""
+"""/v1/models/{name}/health: suggestions for the labels of a model, and their dismissal; undoing of changes."""
 
 import asyncio
 from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,7 +15,9 @@ from manylabel_service.api.routers.doubts import leader_of
 from manylabel_service.api.schemas import UpdateResponse
 from manylabel_service.api.schemas.base import RequestModel, ResponseModel
 from manylabel_service.api.schemas.requests import Name
-from manylabel_service.api.translation.model_access import changed, online
+from manylabel_service.api.translation.from_json import read_position
+from manylabel_service.api.translation.model_access import HISTORY, changed, online
+from manylabel_service.api.translation.to_json import receipt_of_change
 from manylabel_service.api.web.access import AccessOf
 from manylabel_service.api.web.bodies import idempotency_key
 from manylabel_service.api.web.large_json import read_model
@@ -24,6 +27,7 @@ from manylabel_service.api.web.routes import Router, json_response
 from manylabel_service.online.label_health import MAX_SUGGESTIONS, VocabularyFacts, current_rows, suggestions
 from manylabel_service.online.state.controls import Dismiss
 from manylabel_service.online.state.dismissals import PAIRS
+from manylabel_service.storage import POSITION
 
 router = Router("models", errors=["model_not_found", "model_is_trained"])
 
@@ -161,3 +165,47 @@ async def dismiss(request: Request, response: Response, context: ContextOf, name
             needed = "is missing: the suggestion is about two labels" if wanted.kind in PAIRS else "must be missing"
             raise invalid(("other",), needed)
         return await changed(request, response, replica, Dismiss(wanted.kind, wanted.label, wanted.other, key))
+
+
+class UndoRequest(RequestModel):
+    """Change of labels to undo."""
+
+    position: Annotated[str, Field(strict=True, json_schema_extra={"pattern": POSITION})]
+    """Position of the entry of the change, as its response or the log returned it."""
+
+
+class Undone(UpdateResponse):
+    """Result of undoing a change of labels."""
+
+    how: Literal["rollback", "inverse"]
+    """`rollback`: no later entry had changed the model, and its state is that of before the change. `inverse`: later
+    entries stay, and only the change was undone."""
+
+
+@router.endpoint(
+    "POST /v1/models/{name}/undo",
+    "Undo a change of labels",
+    "admin",
+    Undone,
+    ["model_follows", "cannot_undo", "queue_full", *HISTORY],
+    takes=UndoRequest,
+    example={"position": "1"},
+    keyed=True,
+)
+async def undo(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
+    """Undoes a rename, merge, pause, resumption or retirement of a label, a change of groups and parents, or a
+    dismissal, by a new entry of the log, on every server. Everything learnt since stays; updates that named a merged
+    label stay learnt as the other label. Labels that a change of groups has declared stay. A later change of the same
+    label, or of the groups, must be undone first."""
+    async with context.registry.use(name) as model:
+        replica = online(model)
+        wanted, raw = await read_model(request, UndoRequest)
+        key = idempotency_key(request, "undo", raw)
+        try:
+            position = read_position(wanted.position)
+        except ValueError as error:
+            raise invalid(("position",), str(error)) from None
+        async with context.examining:
+            updated = await replica.undo(position, key)
+        how = "inverse" if updated.rolled_back_to is None else "rollback"
+        return {**receipt_of_change(updated, request, response), "how": how}

@@ -363,13 +363,13 @@ class ApplyBatch:
             if change.needs is not None and target is None:
                 self.needed_snapshot = change.needs
                 return False
-            previous, was_open = model.position, model.promises.open
+            previous, was_open, returns_to = model.position, model.promises.open, change.returns_to(model)
             try:
                 changes = tuple(change.apply(model, entry.position, target))
             except ServiceError as error:
                 outcome = ApplyResult(error)
             else:
-                answer = UpdateOutcome(entry.position, model.updates, None, rolled_back_to=change.needs)
+                answer = UpdateOutcome(entry.position, model.updates, None, rolled_back_to=returns_to)
                 if change.key is not None:
                     model.keys.add(change.key, answer)
                 openings = () if model.promises.open == was_open else (not was_open,)
@@ -472,6 +472,9 @@ class ApplyBatch:
     def _finish(self, entry: _Entry) -> ApplyResult:
         model, update = self._model, entry.update
         previous, model.position = model.position, entry.logged.position
+        n_unlearnt = len(update.examples) if entry.refusal is not None else entry.skipped
+        if n_unlearnt and update.corrects is None:
+            model.corrections.note_unlearnt(model.position, n_unlearnt)
         if entry.refusal is not None:
             return entry.refusal
         learnt = len(update.examples) - entry.skipped - entry.unlearnt

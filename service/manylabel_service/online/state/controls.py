@@ -28,7 +28,7 @@ takes more than some milliseconds."""
 
 
 class LabelChange(NamedTuple):
-    """Change of a label by an entry, for events: new, described, renamed, merged, retired, paused or resumed.
+    """Change of a label by an entry, for events: new, described, renamed, merged, retired, paused, resumed or restored.
 
     `before` is the name in a request that changes one label. `alike` is an earlier label that a new one is alike.
     """
@@ -95,6 +95,11 @@ class Control(ABC):
     def needs(self) -> str | None:
         """Position of an earlier state that `apply` needs."""
         return None
+
+    def returns_to(self, model: OnlineModel) -> str | None:
+        """Return the position of the earlier state that `apply` restores completely, or None; `model` is the state
+        before."""
+        return self.needs
 
     @property
     def takes_long(self) -> bool:

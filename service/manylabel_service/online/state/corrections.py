@@ -15,8 +15,12 @@ MAX_CHECKED = 100_000
 """Maximum number of examples of a model whose corrections and confirmed labels are remembered; the oldest are dropped.
 Readers of the history still see the corrections of others."""
 
+MAX_UNLEARNT = 10_000
+"""Maximum number of updates of a model that are remembered as not learnt, or not completely; the oldest are dropped."""
+
 _EXAMPLE_BYTES, _LABEL_BYTES = 300, 40
-"""Estimated bytes of an example, and of each of its labels; constants, so the result does not depend on the machine."""
+"""Estimated bytes of an example or of an update that was not learnt, and of each label of an example; constants, so the
+result does not depend on the machine."""
 
 Place = tuple[str, int]
 """Position of the entry of an example, and the index of the example in the entry."""
@@ -58,15 +62,28 @@ class Corrections:
     def __init__(self) -> None:
         self.count = 0
         self._checked: dict[Place, Checked] = {}
+        self._unlearnt: dict[str, int] = {}
+        """Number of leading examples that were not learnt, by position of the update."""
 
     def __bool__(self) -> bool:
-        return bool(self.count or self._checked)
+        return bool(self.count or self._checked or self._unlearnt)
 
     @property
     def nbytes(self) -> int:
         """Estimated bytes of memory."""
         n_columns = sum(len(each.columns or ()) for each in self._checked.values())
-        return _EXAMPLE_BYTES * len(self._checked) + _LABEL_BYTES * n_columns
+        return _EXAMPLE_BYTES * (len(self._checked) + len(self._unlearnt)) + _LABEL_BYTES * n_columns
+
+    def note_unlearnt(self, position: str, n_examples: int) -> None:
+        """Record that the first examples of an update were not learnt; drop the oldest above the limit."""
+        self._unlearnt[position] = n_examples
+        while len(self._unlearnt) > MAX_UNLEARNT:
+            del self._unlearnt[next(iter(self._unlearnt))]
+
+    def is_unlearnt(self, place: Place) -> bool:
+        """Return whether an example is known not to be learnt."""
+        position, index = place
+        return index < self._unlearnt.get(position, 0)
 
     def find(self, place: Place) -> Checked:
         """Return what is known about an example."""
@@ -89,14 +106,15 @@ class Corrections:
             [*place, each.corrected_at, None if each.columns is None else sorted(each.columns)]
             for place, each in self._checked.items()
         ]
-        return np.frombuffer(msgpack.packb([self.count, rows]), dtype=np.uint8)
+        unlearnt = [list(self._unlearnt.items())] if self._unlearnt else []
+        return np.frombuffer(msgpack.packb([self.count, rows, *unlearnt]), dtype=np.uint8)
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8], n_labels: int) -> Corrections:
         """Restore from the output of `to_array`. Raises ValueError."""
         corrections = cls()
         try:
-            corrections.count, rows = msgpack.unpackb(packed.tobytes())
+            corrections.count, rows, unlearnt = (*msgpack.unpackb(packed.tobytes()), [])[:3]
             for position, index, at, columns in rows:
                 for each in (position, *(() if at is None else (at,))):
                     position_key(each)
@@ -104,11 +122,18 @@ class Corrections:
                 if type(index) is not int or index < 0 or not _are_columns(checked or (), n_labels):
                     raise ValueError("expected indices and columns of labels")
                 corrections._checked[position, index] = Checked(at, checked)
+            for position, n_examples in unlearnt:
+                position_key(position)
+                if type(n_examples) is not int or n_examples < 1:
+                    raise ValueError("expected numbers of examples")
+                corrections._unlearnt[position] = n_examples
         except (TypeError, AttributeError, msgpack.UnpackException) as error:
             raise ValueError(f"corrections: {error}") from error
         count = corrections.count
         if type(count) is not int or not 0 <= count < 2**53 or len(corrections._checked) > MAX_CHECKED:
             raise ValueError("corrections: expected a count, and at most the maximum of examples")
+        if len(corrections._unlearnt) > MAX_UNLEARNT:
+            raise ValueError(f"corrections: expected at most {MAX_UNLEARNT:,} updates that were not learnt")
         return corrections
 
 

@@ -56,6 +56,19 @@ class Dismissals:
         before = self._examples.get(_key(kind, column, other))
         return before is not None and examples < GROWTH * max(before, 1.0)
 
+    def find(self, kind: str, column: int, other: int | None) -> tuple[int, float] | None:
+        """Return the place of a dismissed suggestion, and its number of examples; None if it was not dismissed."""
+        key = _key(kind, column, other)
+        return (list(self._examples).index(key), self._examples[key]) if key in self._examples else None
+
+    def restore(self, kind: str, column: int, other: int | None, before: tuple[int, float] | None) -> None:
+        """Undo the dismissal of a suggestion: return to what `find` had returned before it."""
+        key = _key(kind, column, other)
+        left = [item for item in self._examples.items() if item[0] != key]
+        if before is not None:
+            left.insert(before[0], (key, before[1]))
+        self._examples = dict(left)
+
     def copy(self) -> Dismissals:
         """Return a copy."""
         copied = Dismissals()

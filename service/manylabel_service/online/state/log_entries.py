@@ -4,14 +4,15 @@ An entry is a msgpack array, [format, kind, key, digest, ...]. A rollback contin
 to, merges], followed by `paused` if the label is paused or resumed, a describe with [{label: {field: text or null}}], a
 regroup with [[[name, labels, choose], ...], {child: parent}], a promise with [[precision, settled, missed, audit rate]
 or null], followed by [parity, source, agreement, audit rate] if parity is promised, served predictions with [version,
-[[id, rate], ...], counts, now_ms, expires_ms], a dismissal with [kind, label, other label or null], an update with
-[want_predictions, want_probabilities, origin, examples]. An origin is null or [prediction ids, served scores, stream
-key, stream lines], followed by [[versions, [version, label names], ...], decisions], each possibly null, if versions of
-a trained model served or something was promised, then by the last line, if it was forgotten. A decision is null or
-bytes; if parity was promised, a pair [decision on labels, deferral]. An example is [names, indices, values, label
-names, signs, complete], then its weight, the source of its labels, its vectors, {field: values}, and its reference;
-defaults at the end (1, "human", null) are omitted. A correction continues with [position, index, label names or null,
-examples], with one example or none. The format is the number since which entries have this layout.
+[[id, rate], ...], counts, now_ms, expires_ms], a dismissal with [kind, label, other label or null], an undo with
+[position, position before it, kind, facts, flag] (see `undo`), an update with [want_predictions, want_probabilities,
+origin, examples]. An origin is null or [prediction ids, served scores, stream key, stream lines], followed by
+[[versions, [version, label names], ...], decisions], each possibly null, if versions of a trained model served or
+something was promised, then by the last line, if it was forgotten. A decision is null or bytes; if parity was promised,
+a pair [decision on labels, deferral]. An example is [names, indices, values, label names, signs, complete], then its
+weight, the source of its labels, its vectors, {field: values}, and its reference; defaults at the end (1, "human",
+null) are omitted. A correction continues with [position, index, label names or null, examples], with one example or
+none. The format is the number since which entries have this layout.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so an entry replays to the same bits on
 every machine. Decoding executes no code from an entry, and accepts only the output of `encode`.
@@ -35,6 +36,7 @@ from manylabel_service.online.state.controls import CONTROLS, Control, Served
 from manylabel_service.online.state.corrections import Corrects
 from manylabel_service.online.state.served_metrics import ServedBy
 from manylabel_service.online.state.stream_offsets import StreamPart
+from manylabel_service.online.state.undo import Undo
 from manylabel_service.release import FORMAT
 from manylabel_service.storage import position_key
 
@@ -230,10 +232,11 @@ def _answered(versions: list[int], *labels: list[Any]) -> tuple[ServedBy, ...]:
         raise ValueError(f"the labels of version {error} are missing") from error
 
 
+_CONTROLS: tuple[type[Control], ...] = (*CONTROLS, Undo)
 _READERS: dict[int, Callable[..., Change]] = {
     _UPDATE: _update,
     _CORRECTION: _correction,
-    **{kind.code: kind.read for kind in CONTROLS},
+    **{kind.code: kind.read for kind in _CONTROLS},
 }
 
 

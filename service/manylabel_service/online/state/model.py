@@ -32,7 +32,7 @@ from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_o
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
 from manylabel_service.online.spec.tiers import tiers_of_arrays, tiers_of_spec
 from manylabel_service.online.spec.trained import TRAINED, TrainedSpec
-from manylabel_service.online.state.corrections import Corrections, Corrects, undone
+from manylabel_service.online.state.corrections import Corrections, Corrects, Place, undone
 from manylabel_service.online.state.dismissals import Dismissals
 from manylabel_service.online.state.feature_space import Columns, FeatureSpace
 from manylabel_service.online.state.groups import Groups, check_written, places
@@ -518,8 +518,14 @@ class OnlineModel:
             raise ExampleNotFound(self.spec.name, *corrects.place, "it is not an earlier entry")
         if undone(corrects.position, self.rollbacks):
             raise ExampleNotFound(self.spec.name, *corrects.place, "a rollback has undone the entry")
+        self.check_learnt(corrects.place)
         for label in corrects.labels or ():
             self._live_column(self.old_names.current(label, self.labels.names))
+
+    def check_learnt(self, place: Place) -> None:
+        """Raise ExampleNotFound for an example that the model is known not to have learnt."""
+        if self.corrections.is_unlearnt(place):
+            raise ExampleNotFound(self.spec.name, *place, "it was rejected, or learnt from an earlier entry")
 
     def check_label(self, label: str) -> None:
         """Raise LabelNotFound unless the model has a label of this name that is not retired."""

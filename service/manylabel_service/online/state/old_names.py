@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,25 @@ class OldNames:
         """Record that the label with this name and column was merged into the label in another column."""
         self._columns = {name: into if one == column else one for name, one in self._columns.items()}
         self._columns[old] = into
+
+    def find(self, name: str) -> int | None:
+        """Return the column of the label that had a name; None if it is no old name."""
+        return self._columns.get(name)
+
+    def place(self, name: str) -> int | None:
+        """Return the place of a name among the old names; None if it is no old name."""
+        return list(self._columns).index(name) if name in self._columns else None
+
+    def unmerge(self, old: str, names: Collection[str], column: int) -> None:
+        """Undo the merger of the label with this name and column, which had some old names."""
+        self._columns = {name: column if name in names else one for name, one in self._columns.items() if name != old}
+
+    def unrename(self, old: str, new: str, place: int | None, column: int) -> None:
+        """Undo the renaming of the label in this column; the new name was an old name at a place, if at all."""
+        left = [(name, one) for name, one in self._columns.items() if name != old]
+        if place is not None:
+            left.insert(place, (new, column))
+        self._columns = dict(left)
 
     def resolve(self, y: Labels, names: tuple[str, ...]) -> Labels:
         """Return true labels with current names (`names` by column); if two names of a label differ, true wins."""

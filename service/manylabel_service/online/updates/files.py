@@ -140,9 +140,11 @@ class ModelFiles:
         stored = {snapshot.position for snapshot in await self.store.snapshots.all(self.record)}
         return min((at for at in stored if position_key(at) >= key), key=position_key, default=begin)
 
-    async def entry(self, position: str) -> Entry:
-        """Return the entry at a position; raise PositionNotFound, BeforeHistory, HistoryDamaged, or errors of the
-        store."""
+    async def entry(self, position: str) -> tuple[str, Entry]:
+        """Return the entry at a position, and the position before it.
+
+        Raises PositionNotFound, BeforeHistory, HistoryDamaged, or errors of the store.
+        """
         reader = self.history()
         begin, at = await reader.begin(), await reader.find(position)
         stored = [each for each in await self._stored_before(at, begin) if each != at]
@@ -150,8 +152,8 @@ class ModelFiles:
         while entries := await reader.read(after):
             for entry in entries:
                 if entry.position == at:
-                    return entry
-            after = entries[-1].position
+                    return after, entry
+                after = entry.position
             if position_key(after) > position_key(at):
                 break
         raise PositionNotFound(self.record.name, position)

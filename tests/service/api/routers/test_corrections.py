@@ -112,6 +112,17 @@ def test_entries_without_examples_cannot_be_corrected(client: TestClient, model:
     assert log(client, model)[-1]["examples"][0]["y"] == ["a"]
 
 
+def test_an_example_whose_labels_are_not_learnt_cannot_be_corrected(client: TestClient) -> None:
+    model = create(client, "rules", sources={"machine": 0.5, "rule": 0.0})
+    for source in ("machine", "rule"):
+        ok(client.post(f"{model}/update", json={"x": {"f": 1}, "y": ["a"], "source": source}))
+    machine, rule = (line["position"] for line in log(client, model))
+    body = {"position": rule, "y": ["a"]}
+    refused(client.post(f"{model}/correct", json=body), 404, "example_not_found")
+    assert corrected(client, model, machine, [])["updates"] == 2
+    client.delete(model)
+
+
 def test_a_retired_label_of_the_example_is_left_out(client: TestClient, model: str, positions: list[str]) -> None:
     ok(client.post(f"{model}/labels/retire", json={"label": "b"}))
     refused(

@@ -234,3 +234,61 @@ def test_a_dismissal_needs_labels_of_the_model(client: TestClient, grown: str) -
     body = {"kind": "merge", "label": "glass", "other": "birds"}
     refused(client.post(f"{grown}/health/dismiss", json=body), 404, "label_not_found")
     refused(client.post(f"{grown}/health/dismiss", json={**body, "other": "glass"}), 409, "label_exists")
+
+
+def undone(client: TestClient, model: str, position: str, **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = ok(client.post(f"{model}/undo", json={"position": position}, **more))
+    return found
+
+
+def vocabulary(client: TestClient, model: str) -> dict[str, Any]:
+    """Return labels, groups and suggestions of a model."""
+    of_model = ok(client.get(model))
+    labels = ok(client.get(f"{model}/labels", params={"sort": "name"}))["labels"]
+    return {"labels": labels, "groups": of_model["groups"], "parents": of_model["parents"], **health(client, model)}
+
+
+def test_each_applied_suggestion_can_be_undone(client: TestClient, grown: str) -> None:
+    ok(client.put(f"{grown}/groups", json={"parents": {"glass": "material"}}))
+    searched(client, grown)
+    before = vocabulary(client, grown)
+    requests = [row["request"] for row in before["suggestions"] if row["request"]]
+    requests += [
+        {"method": "POST", "path": f"{grown}/health/dismiss", "body": {"kind": "pause", "label": "dog"}},
+        {"method": "POST", "path": f"{grown}/labels/pause", "body": {"label": "waste"}},
+        {"method": "POST", "path": f"{grown}/labels/rename", "body": {"label": "waste", "to": "refuse"}},
+        {"method": "POST", "path": f"{grown}/labels/retire", "body": {"label": "waste"}},
+    ]
+    for request in requests:
+        applied = ok(client.request(request["method"], request["path"], json=request["body"]))
+        answer = undone(client, grown, applied["position"])
+        assert (answer["how"], answer["updates"]) == ("rollback", applied["updates"])
+        assert vocabulary(client, grown) == before
+        line = json.loads(client.get(f"{grown}/log").text.splitlines()[-1])
+        assert (line["position"], line["kind"], line["undoes"]) == (answer["position"], "undo", applied["position"])
+    refused(client.post(f"{grown}/undo", json={"position": applied["position"]}), 409, "cannot_undo")
+
+
+def test_what_was_learnt_since_a_change_stays(client: TestClient, grown: str) -> None:
+    merged = ok(client.post(f"{grown}/labels/merge", json={"label": "GLASS", "into": "glass"}))
+    updates = ok(client.post(f"{grown}/update", json={"x": {"glass": 1.0}, "y": ["GLASS"]}))["updates"]
+    answer = undone(client, grown, merged["position"])
+    assert (answer["how"], answer["updates"]) == ("inverse", updates)
+    assert [row["label"] for row in health(client, grown)["suggestions"]] == ["GLASS"]
+    assert ok(client.post(f"{grown}/verify"))["equal"]
+
+
+def test_a_change_is_undone_once_per_key(client: TestClient, grown: str) -> None:
+    paused = ok(client.post(f"{grown}/labels/pause", json={"label": "dog"}))
+    headers = {"Idempotency-Key": "undo-1"}
+    first = undone(client, grown, paused["position"], headers=headers)
+    ok(client.post(f"{grown}/update", json={"x": {"glass": 1.0}, "y": ["glass"]}))
+    assert undone(client, grown, paused["position"], headers=headers) == first
+
+
+def test_a_bad_request_to_undo(client: TestClient, grown: str) -> None:
+    follower = create(client, "follower", follow={"model": "test", "from": "start"})
+    refused(client.post(f"{follower}/undo", json={"position": "1"}), 409, "model_follows")
+    refused(client.post(f"{grown}/undo", json={"position": "1"}), 409, "cannot_undo")
+    refused(client.post(f"{grown}/undo", json={"position": "99"}), 404, "position_not_found")
+    refused(client.post(f"{grown}/undo", json={"position": "soon"}), 422, "invalid_request", "/position")

@@ -84,6 +84,7 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.KeyNotFound("a" * 12), 404, "key_not_found", None),
     (errors.KeysFull(1_000), 507, "limit_exceeded", None),
     (errors.DoubtsNotFound("a"), 404, "doubts_not_found", None),
+    (errors.CannotUndo("a", "7", "it was rejected"), 409, "cannot_undo", None),
     (errors.ExampleNotFound("a", "7", 2, "the entry has 2 examples"), 404, "example_not_found", None),
     (errors.PositionNotFound("a", "7"), 404, "position_not_found", None),
     (errors.BeforeHistory("a", "position 3", "7"), 410, "before_history", None),

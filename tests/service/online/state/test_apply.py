@@ -28,6 +28,7 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state import apply, controls
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
+from manylabel_service.online.state.corrections import Corrections
 from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
@@ -168,25 +169,25 @@ REFUSED: dict[str, Refused] = {
 
 @for_each("case", REFUSED.values(), ids=REFUSED)
 @for_each("together", [True, False], ids=["in one update", "one by one"])
-def test_a_refused_entry_changes_nothing_but_the_position(case: Refused, together: bool) -> None:
+def test_a_refused_entry_changes_only_the_position_and_what_was_not_learnt(case: Refused, together: bool) -> None:
     spec, given_examples, message = case
     model = new_model(**spec)
     *before, bad = given_examples
     if not together:
         for example in before:
             learn(model, example)
-    state = _state_without_position(model)
+    state = _state_without_refusals(model)
     outcome = learn(model, *(given_examples if together else [bad]))
     assert isinstance(outcome.answer, InvalidExample)
     assert outcome.answer.index == (len(before) if together else 0)
     assert message in str(outcome.answer)
-    assert _state_without_position(model) == state
+    assert _state_without_refusals(model) == state
 
 
-def _state_without_position(model: OnlineModel) -> bytes:
-    position, model.position = model.position, ""
+def _state_without_refusals(model: OnlineModel) -> bytes:
+    kept, model.position, model.corrections = (model.position, model.corrections), "", Corrections()
     state = model.to_bytes()
-    model.position = position
+    model.position, model.corrections = kept
     return state
 
 

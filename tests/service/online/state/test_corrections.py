@@ -9,7 +9,7 @@ from tests.support.cases import for_each
 
 from manylabel_core.label_structure import Group
 from manylabel_core.state import DamagedState
-from manylabel_service.errors import ExampleNotFound, InvalidExample, LabelNotFound
+from manylabel_service.errors import ExampleNotFound, InvalidExample, KeyReused, LabelNotFound
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state import corrections as module
@@ -19,6 +19,7 @@ from manylabel_service.online.state.corrections import Checked, Corrections, Cor
 from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
+from manylabel_service.online.state.stream_offsets import StreamPart
 
 X = named(a=2)
 KEY = IdempotencyKey("k", b"d" * 16)
@@ -64,6 +65,30 @@ def test_a_corrected_example_is_learnt_like_any_other_but_not_counted() -> None:
     assert model.measures()["cumulative"] == taught().measures()["cumulative"]
     assert model.measures()["corrections"] == 1
     assert "corrections" not in other.measures()
+
+
+def test_an_example_that_was_not_learnt_cannot_be_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = taught()
+    learn(model, (X, ["q"]), key=KEY)
+    rejected = learn(model, (X, ["p"]), key=KEY._replace(digest=b"e" * 16))
+    assert isinstance(rejected.answer, KeyReused)
+    assert learn(model, (X, ["q"]), key=KEY).replayed
+    lines = ((X, ["q"]), (X, ["p"]))
+    learn(model, *lines, stream=StreamPart("s", (1, 2)))
+    learn(model, *lines, stream=StreamPart("s", (2, 3)))
+    for each in (model, restored(model)):
+        assert each.to_bytes() == restored(each).to_bytes()
+        for at in ("7", "8"):
+            before = each.updates
+            assert isinstance(correct(each, "q", at=at).answer, ExampleNotFound)
+            assert each.updates == before
+        assert isinstance(correct(each, "q", at="10").answer, ExampleNotFound)  # the line was learnt before
+        second = Update((Example(X, Labels.all_of(["q"])),), corrects=Corrects("10", 1, ("p",)))
+        assert isinstance(append(each, second).answer, UpdateOutcome)
+        assert isinstance(correct(each, "q", at="9").answer, UpdateOutcome)
+    monkeypatch.setattr(module, "MAX_UNLEARNT", 2)
+    learn(model, (X, ["q"]), key=KEY)
+    assert isinstance(correct(model, "q", at="7").answer, UpdateOutcome)  # the oldest is dropped
 
 
 def test_a_confirmation_changes_no_weights() -> None:
@@ -195,6 +220,9 @@ def test_corrected_labels() -> None:
         [0, [["x", 0, None, [0]]]],
         [0, [["3", 0, 4, [0]]]],
         [0, 3],
+        [0, [], [["x", 1]]],
+        [0, [], [["3", 0]]],
+        [0, [], 3],
     ],
 )
 def test_damaged_corrections_are_not_restored(packed: object) -> None:
