@@ -56,7 +56,7 @@ browser:
 
 # The pictures of docs/images, in the same browser.
 screenshots: $(INSTALLED)
-	$(BIN)/pytest -n 0 tests/browser/screenshots.py
+	$(BIN)/pytest -n 0 -m browser tests/browser/screenshots.py
 
 # A wheel and an sdist in dist/, as a release has them: built, and checked for what a package index looks at. The wheel carries
 # its compiled functions, which a checkout must not have: a change of a function would be hidden.
