@@ -35,7 +35,7 @@ TYPES = """
     _JobStatus=Job LogLine Trainer=TrainerDescription DatasetInfo=Dataset RateLimits ApiKey=KeyStatus
     NewApiKey(ApiKey)=NewKey WebhookDelivery Webhook=WebhookDetail+WebhookStatus NewWebhook(Webhook)
     Replica=ReplicaDescription Replicas DoubtedPlace FeatureForDoubt Doubt(DoubtedPlace)=ListedDoubt DoubtCounts=LeftOut
-    DoubtList SuggestionEvidence SuggestedRequest Suggestion LabelHealth
+    DoubtList SuggestionEvidence SuggestedRequest Suggestion LabelHealth Undone(Updated)
 """
 """Name(base)=schemas of each type; without schemas, its own name. A type has the fields of all its schemas."""
 

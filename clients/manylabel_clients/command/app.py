@@ -16,7 +16,7 @@ from manylabel_clients.command.models.doubts import doubts
 from manylabel_clients.command.models.evaluate import evaluate
 from manylabel_clients.command.models.export_model import export_model
 from manylabel_clients.command.models.forgetting import forget, verify
-from manylabel_clients.command.models.health import health
+from manylabel_clients.command.models.health import health, undo
 from manylabel_clients.command.models.models import models
 from manylabel_clients.command.models.predict import predict
 from manylabel_clients.command.models.replay import replay
@@ -46,7 +46,7 @@ app = Commands(
 )
 click.version_option(package_name=NAME, prog_name=NAME, message="%(prog)s %(version)s")(app)
 app.add(serve, worker, replicas, backup, restore, move_blobs, upgrade_store, demo)
-app.add(models, snapshots, rollback, log, doubts, health, forget, verify, predict, update, label, export_model)
+app.add(models, snapshots, rollback, log, doubts, health, undo, forget, verify, predict, update, label, export_model)
 app.add(feed, consume, teach, evaluate, compare, replay, train, datasets, jobs, keys, webhooks, mcp, paperless)
 
 

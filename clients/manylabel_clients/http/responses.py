@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Alarms", "ApiKey", "BaselineColumns", "BaselineMeasures", "BySeen", "Calibration", "DatasetInfo", "Doubt", "DoubtCounts", "DoubtList", "DoubtedPlace", "Drift", "Explanation", "FeatureForDoubt", "FeaturePart", "FieldOfModel", "FieldOfTrained", "ForgetReceipt", "GroupMeasures", "JobError", "JobProgress", "JobResult", "LabelHealth", "LabelMeasures", "LabelPage", "LabelStatus", "Learning", "LogLine", "MeasureColumns", "Measures", "Metrics", "MetricsHistory", "ModelDetail", "ModelStatus", "ModelSummary", "NewApiKey", "NewWebhook", "PastAlarms", "Prediction", "Promoted", "RateLimits", "Reliability", "ReliabilityBin", "Replica", "Replicas", "RolledBack", "Snapshot", "SuggestedRequest", "Suggestion", "SuggestionEvidence", "TrainedStatus", "TrainedSummary", "Trainer", "UnlabelledPage", "UnlabelledPrediction", "Updated", "Verification", "Version", "Webhook", "WebhookDelivery", "WindowColumns", "WindowMeasures"]
+__all__ = ["Alarms", "ApiKey", "BaselineColumns", "BaselineMeasures", "BySeen", "Calibration", "DatasetInfo", "Doubt", "DoubtCounts", "DoubtList", "DoubtedPlace", "Drift", "Explanation", "FeatureForDoubt", "FeaturePart", "FieldOfModel", "FieldOfTrained", "ForgetReceipt", "GroupMeasures", "JobError", "JobProgress", "JobResult", "LabelHealth", "LabelMeasures", "LabelPage", "LabelStatus", "Learning", "LogLine", "MeasureColumns", "Measures", "Metrics", "MetricsHistory", "ModelDetail", "ModelStatus", "ModelSummary", "NewApiKey", "NewWebhook", "PastAlarms", "Prediction", "Promoted", "RateLimits", "Reliability", "ReliabilityBin", "Replica", "Replicas", "RolledBack", "Snapshot", "SuggestedRequest", "Suggestion", "SuggestionEvidence", "TrainedStatus", "TrainedSummary", "Trainer", "Undone", "UnlabelledPage", "UnlabelledPrediction", "Updated", "Verification", "Version", "Webhook", "WebhookDelivery", "WindowColumns", "WindowMeasures"]
 
 SCOPES = ["predict", "learn", "read", "train", "export", "admin"]
 EVENTS = ["drift", "label", "parity", "job", "promoted", "review"]
@@ -681,3 +681,8 @@ class LabelHealth:
     position: str | None = None  #: Position of the log up to which the search examined the examples.
     examined: int | None = None  #: Number of examples that the search examined.
     suggestions: list[Suggestion]  #: Suggestions by kind, the strongest of each kind first.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone(Updated):
+    """Result of undoing a change of labels."""
+    how: Literal["rollback", "inverse"]  #: ``rollback``: no later entry had changed the model, and its state is that of before the change. ``inverse``: later entries stay, and only the change was undone.

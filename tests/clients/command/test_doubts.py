@@ -33,3 +33,35 @@ def test_doubts_are_searched_and_listed(manylabel: Command, client: Client, name
     assert (at, "dog") not in [(doubt.position, doubt.label) for doubt in model.doubts().doubts]
     done = model.search_doubts(label="dog").wait()
     assert (done.state, done.trainer, done.result) == ("succeeded", "doubts", None)
+
+
+@pytest.mark.parametrize(
+    ("typed", "updates", "checked"),
+    [
+        ("y\n", 32, 1),
+        ("n\n", 31, 1),
+        ("x\ny\n", 32, 1),
+        ("s\n", 31, 0),
+        ("q\n", 31, 0),
+        ("u\n", 31, 0),
+    ],
+    ids=["corrected", "confirmed", "no answer", "skipped", "quit", "nothing before"],
+)
+def test_doubts_are_checked_by_typing(
+    manylabel: Command, client: Client, name: str, typed: str, updates: int, checked: int
+) -> None:
+    model = client.create_model(name)
+    for n in range(30):
+        animal = ("cat", "dog", "fish")[n % 3]
+        model.update({animal: 1.0, f"w{n % 4}": 1.0}, [animal])
+    model.update({"dog": 1.0}, [], ref="photo\x1b 7")
+    model.search_doubts().wait()
+    assert manylabel("doubts", name, "--correct", "--json").status == 2
+    done = manylabel("doubts", name, "--correct", "--top", "1", stdin=typed).checked()
+    assert "example:  photo  7" in done.out
+    assert "label:    dog, which was not given" in done.out
+    assert done.out.endswith(f"{checked} checked\n")
+    status = model.status()
+    assert status.updates == updates
+    left = [(doubt.ref, doubt.label) for doubt in model.doubts(top=1).doubts]
+    assert (("photo\x1b 7", "dog") in left) == (not checked)

@@ -1,10 +1,14 @@
 """`manylabel health` against a real server, and the call of the client."""
 
 import json
+import random
+import re
 from collections.abc import Callable
 from typing import Any
 
-from manylabel_clients import Client
+import pytest
+
+from manylabel_clients import Client, Model
 
 Command = Callable[..., Any]
 
@@ -28,3 +32,70 @@ def test_suggestions_are_listed(manylabel: Command, client: Client, name: str) -
     assert model.dismiss(suggestion).updates == 24
     assert model.health().suggestions == []
     assert "0 suggestions" in manylabel("health", name).checked().out
+
+
+@pytest.fixture
+def grown(client: Client, name: str) -> Model:
+    """Return a model with two labels in two spellings, and a child of a label; a search has found these."""
+    model = client.create_model(name)
+    chance = random.Random(1)
+    animals = ["big-cat", "Big cat", "poodle", "poodle", "dog", "horse", "HORSE", "horse"]
+    for animal in chance.choices(animals, k=160):
+        model.update({animal.lower(): 1.0, "all": 1.0}, ["poodle", "dog"] if animal == "poodle" else [animal])
+    model.search_doubts().wait()
+    return model
+
+
+def names(model: Model) -> set[str]:
+    return {each.label for each in model.labels().labels if not each.retired}
+
+
+def test_suggestions_are_applied_dismissed_and_undone_by_typing(
+    manylabel: Command, client: Client, grown: Model
+) -> None:
+    name = grown.name
+    done = manylabel("health", name, "--apply", stdin="x\ny\nd\nn\n").checked()
+    assert "the names differ only in spelling" in done.out
+    assert "put poodle under dog: nearly all examples with the one also have the other" in done.out
+    applied = re.search(rf"applied: merge (.+) into (.+) \(undo: manylabel undo {name} (\S+)\)", done.out)
+    assert applied is not None
+    assert applied[1] not in names(grown)
+    assert "dismissed: merge" in done.out
+    (left,) = grown.health().suggestions
+    assert left.kind == "parent", "an answer of n leaves it"
+    told = manylabel("undo", name, applied[3]).checked().out
+    assert told.startswith("undone")
+    assert applied[1] in names(grown)
+    refused = manylabel("undo", name, applied[3])
+    assert (refused.status, refused.out) == (1, "")
+    for typed in ("q\n", ""):
+        manylabel("health", name, "--apply", stdin=typed)
+        assert applied[1] in names(grown)
+
+
+def test_scripts_apply_and_dismiss_suggestions_about_a_label(manylabel: Command, client: Client, grown: Model) -> None:
+    name = grown.name
+    one = json.loads(manylabel("health", name, "--apply", "--label", "dog", "--yes", "--json").checked().out)
+    assert one == {"kind": "parent", "label": "poodle", "other": "dog", "done": "applied", "position": one["position"]}
+    assert grown.status().parents == {"poodle": "dog"}  # type: ignore[union-attr]
+    assert (
+        "dismissed: merge HORSE into horse" in manylabel("health", name, "--dismiss", "--label", "horse").checked().out
+    )
+    assert [each.into for each in grown.health().suggestions if each.kind == "name"] != ["horse"]
+    for options in (("--apply", "--yes"), ("--dismiss",)):
+        again = manylabel("health", name, *options, "--label", "dog")
+        assert (again.status, again.out) == (1, "")
+        assert "no such suggestion" in again.err
+    assert manylabel("health", name, "--label", "dog").checked().out.startswith("0 suggestions")
+    applied = manylabel("health", name, "--apply", "--kind", "name", "--yes").checked().out
+    assert applied.count("applied: ") == 1
+    assert names(grown) == {"poodle", "dog", "horse", "HORSE", applied.split(" into ")[1].split(" (undo")[0]}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--apply", "--yes"), ("--dismiss",), ("--apply", "--json", "--label", "a"), ("--apply", "--dry-run")],
+    ids=" ".join,
+)
+def test_unsafe_options_are_wrong_usage(manylabel: Command, options: tuple[str, ...]) -> None:
+    assert manylabel("health", "any", *options).status == 2

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from manylabel_clients import Client, Invalid, TooLarge
-from manylabel_clients.command.models import label_next
+from manylabel_clients.command.models import label_next, one_by_one
 from manylabel_clients.command.models.label_next import LabelLoop
 from manylabel_clients.command.output.models import label_texts, print_prediction
 from manylabel_clients.command.output.tables import print_table
@@ -507,15 +507,15 @@ def test_a_prediction_labelled_by_another_client_does_not_stop_the_rest(
     manylabel: Command, client: Client, waiting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = client.model(waiting).predictions(order="uncertainty").predictions[0].id
-    ask = label_next._read
+    ask = one_by_one._read
 
-    def labelled_meanwhile() -> str | None:
+    def labelled_meanwhile(prompt: str) -> str | None:
         if ask_first:
             client.model(waiting).label(ask_first.pop(), ["z"])
-        return ask()
+        return ask(prompt)
 
     ask_first = [first]
-    monkeypatch.setattr(label_next, "_read", labelled_meanwhile)
+    monkeypatch.setattr(one_by_one, "_read", labelled_meanwhile)
     done = manylabel("label", waiting, stdin="p\np\np\n")
     assert "not learnt: " in done.out
     assert done.out.endswith("2 labelled\n")

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import random
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -502,6 +503,36 @@ def test_the_command_learns_once_and_reports_errors(
     monkeypatch.setenv("PAPERLESS_TOKEN", TOKEN)
     for wrong in ("8011", "host:", "host:99999", ":1"):
         assert command("paperless", *options, "--listen", wrong).status == 2
+
+
+def test_labels_that_look_alike_are_printed_and_left_alone(
+    there: Paperless, run: Any, command: Any, client: Client, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    money, costs, other = (there.name("tags", tag) for tag in ("Money", "Costs", "money "))
+    there.name("correspondents", "Money")
+    there.name("tags", "MONEY", 1)  # is not matched automatically
+    chance = random.Random(1)
+    for number in range(160):
+        if chance.random() < 0.5:
+            there.add("A bill", INVOICE.format(number), tags=[chance.choice([money, costs])])
+        else:
+            there.add("Hello", LETTER.format(number), tags=[other] if number < 6 else [])
+    run(there).sidecar.sync()
+    monkeypatch.setenv("MANYLABEL_URL", client.base_url)
+    monkeypatch.setenv("PAPERLESS_TOKEN", TOKEN)
+    options = ("--paperless", there.url, "--model", name, "--state", str(tmp_path / "s.json"), "--alike")
+    before = json.dumps([there.names, there.documents])
+    there.requests.clear()
+    names, merge, advice = command("paperless", *options).checked().out.splitlines()
+    assert names.startswith("money  (tag:3, 2 documents) and Money (tag:1, ")
+    assert names.endswith(" documents): the names differ only in spelling")
+    assert "Money (tag:1, " in merge
+    assert "Costs (tag:2, " in merge
+    assert "cannot tell them apart" in merge
+    assert "Nothing was changed" in advice
+    assert json.dumps([there.names, there.documents]) == before
+    assert all(request.startswith("GET") for request in there.requests)
+    assert not (tmp_path / "s.json").exists()
 
 
 @pytest.mark.usefixtures("dev_extra")

@@ -1,19 +1,19 @@
 """`manylabel models predictions`, and the loop of `manylabel label`: stored predictions without labels."""
 
 import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import click
 
 from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
+from manylabel_clients.command.models.one_by_one import OneByOne
 from manylabel_clients.command.options import ModelName, remote
-from manylabel_clients.command.output.tables import print_table, print_text
+from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import as_json as in_json
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.errors import Conflict, Expired, Invalid, NotFound, TooLarge
+from manylabel_clients.http.errors import TooLarge
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.responses import UnlabelledPage, UnlabelledPrediction
 
@@ -57,7 +57,7 @@ def predictions(
     return client.model(name).predictions(order=order, limit=limit)
 
 
-class LabelLoop:
+class LabelLoop(OneByOne[UnlabelledPrediction, list[str]]):
     """Loop that shows stored predictions to a person, asks for their labels, and sends them in batches.
 
     Parameters
@@ -66,30 +66,46 @@ class LabelLoop:
     send_every : number of predictions labelled in one request. Answers that were not sent yet can be undone.
     """
 
+    prompt = "labels> "
+
     def __init__(self, model: Model, order: str, send_every: int) -> None:
+        super().__init__()
         self._model, self._order, self._send_every = model, order, send_every
         self._done = set[str]()  # ids labelled or skipped
-        self._told = 0
         self._most = MAX_ASKED  # number that the server lists
         self._is_full = False  # whether the server lists no more than it did last
 
     def run(self) -> None:
         """Ask until no predictions are left, or the person quits."""
         click.echo(HELP)
-        more = True
-        while more and (batch := self._next()):
-            answers, more = self._ask(batch)
-            self._send(answers)
-        if more and self._is_full:
-            click.echo(f"{self._most} skipped, the most that the server lists: label some of them to see others")
-        elif more:
-            click.echo("no other predictions wait for labels")
-        click.echo(f"{self._told:,} labelled")
+        if self.ask_all():
+            if self._is_full:
+                click.echo(f"{self._most} skipped, the most that the server lists: label some of them to see others")
+            else:
+                click.echo("no other predictions wait for labels")
+        click.echo(f"{self.n_sent:,} labelled")
 
-    def _next(self) -> list[UnlabelledPrediction]:
+    def batch(self) -> list[UnlabelledPrediction]:
+        """Return the first predictions that were neither labelled nor skipped."""
         page = self._page()
         self._is_full = len(page.predictions) == self._most
         return [one for one in page.predictions if one.id not in self._done][: self._send_every]
+
+    def done(self, batch: Sequence[UnlabelledPrediction]) -> None:
+        """Note that predictions were labelled or skipped."""
+        self._done.update(one.id for one in batch)
+
+    def described(self, item: UnlabelledPrediction) -> Iterator[str]:
+        """Yield the record, the predicted labels and other likely ones."""
+        return _described(item)
+
+    def parsed(self, typed: str, item: UnlabelledPrediction) -> list[str]:
+        """Return the typed labels."""
+        return _labels(typed, item)
+
+    def send(self, item: UnlabelledPrediction, answer: list[str]) -> None:
+        """Submit the labels of a prediction."""
+        self._model.label(item.id, answer)
 
     def _page(self) -> UnlabelledPage:
         """Return the next predictions; large records, and many labels, make a response with fewer."""
@@ -104,53 +120,6 @@ class LabelLoop:
 
     def _predictions(self, limit: int) -> UnlabelledPage:
         return self._model.predictions(order=self._order, limit=limit)
-
-    def _ask(self, batch: list[UnlabelledPrediction]) -> tuple[dict[str, list[str]], bool]:
-        """Return the labels by id, and whether the person continues."""
-        answers: dict[str, list[str]] = {}
-        place = 0
-        while place < len(batch):
-            shown = batch[place]
-            _show(shown)
-            typed = _read()
-            if typed is None or typed == "q":
-                return answers, False
-            if typed == "u":
-                if not place:
-                    click.echo("the earlier ones were sent")
-                else:
-                    place -= 1
-                    answers.pop(batch[place].id, None)
-                continue
-            if typed == "s":
-                answers.pop(shown.id, None)
-            else:
-                try:
-                    answers[shown.id] = _labels(typed, shown)
-                except Failure as error:
-                    click.echo(str(error))
-                    continue
-            place += 1
-        self._done.update(one.id for one in batch)
-        return answers, True
-
-    def _send(self, answers: dict[str, list[str]]) -> None:
-        """Submit the labels one by one, so that labels submitted by another client do not block the others."""
-        for id, labels in answers.items():
-            try:
-                self._model.label(id, labels)
-            except (Conflict, Expired, Invalid, NotFound) as error:
-                click.echo(f"not learnt: {error}")
-            else:
-                self._told += 1
-
-
-def _read() -> str | None:
-    """Return the next typed line; None at the end of the input."""
-    click.echo("labels> ", nl=False)
-    sys.stdout.flush()
-    line = sys.stdin.readline()
-    return line.strip() if line else None
 
 
 def _labels(typed: str, shown: UnlabelledPrediction) -> list[str]:
@@ -176,12 +145,6 @@ def _listed(typed: str) -> list[str]:
             raise Failure('not a list of labels in JSON, like ["a", "b"]')
         return labels
     return [label.strip() for label in typed.split(",") if label.strip()]
-
-
-def _show(shown: UnlabelledPrediction) -> None:
-    click.echo()
-    for line in _described(shown):
-        print_text("".join(char if char.isprintable() or char == "\t" else " " for char in line))
 
 
 def _described(shown: UnlabelledPrediction) -> Iterator[str]:

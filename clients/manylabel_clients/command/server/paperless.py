@@ -17,6 +17,8 @@ from manylabel_clients.command.output.terminal import printable
 from manylabel_clients.command.teachers import DEFAULTS, TEACHER_HELP, TeacherFields, TeacherOptions, open_teacher
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unavailable
+from manylabel_clients.http.resources.models import Model
+from manylabel_clients.integrations.paperless.alike import ADVICE, alike_lines
 from manylabel_clients.integrations.paperless.archive import Archive, PaperlessError
 from manylabel_clients.integrations.paperless.listener import listening
 from manylabel_clients.integrations.paperless.sidecar import NoParity, Sidecar, Teacher, Teaching
@@ -64,6 +66,9 @@ def paperless(
         float, Option(min=0.01, max=0.999, help="Agreement with the teacher that a new model promises.")
     ] = 0.95,
     dry_run: Annotated[bool, Option(help="Learn, and print what would be assigned, but change nothing.")] = False,
+    alike: Annotated[
+        bool, Option(help="Print the tags, correspondents and types that look alike, and exit; nothing is changed.")
+    ] = False,
 ) -> None:
     """Learn from the documents of paperless-ngx, and assign sure labels to new ones.
 
@@ -78,6 +83,8 @@ def paperless(
     with ExitStack() as stack:
         archive = Archive(paperless_url, token)
         stack.callback(archive.close)
+        if alike:
+            return _print_alike(archive, client.model(model))
         try:
             teaching = None if teacher is None else Teaching(_teacher_for(stack, teacher, asking), parity)
             sidecar = Sidecar(archive, client, model, state, sure, dry_run, _told, teaching)
@@ -101,9 +108,19 @@ def paperless(
             except NoParity as error:
                 raise Failure(f"{error}: manylabel models set-promise {model} --parity {parity}") from error
             if once:
-                return
+                return None
             time.sleep(MIN_SECONDS)
             wake.wait(every)
+
+
+def _print_alike(archive: Archive, model: Model) -> None:
+    try:
+        lines = list(alike_lines(archive.catalogue(), model))
+    except PaperlessError as error:
+        raise Failure(str(error)) from error
+    for line in lines:
+        _told(line)
+    click.echo(ADVICE if lines else "nothing looks alike")
 
 
 def _teacher_for(stack: ExitStack, teacher: str, options: TeacherFields) -> Callable[[Mapping[str, str]], Teacher]:

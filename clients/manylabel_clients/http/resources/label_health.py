@@ -1,12 +1,14 @@
-"""Suggestions for the labels of a model, and their dismissal."""
+"""Suggestions for the labels of a model: applied, dismissed, compared and undone."""
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from manylabel_clients.http.resources.resource import Resource, call, with_query
-from manylabel_clients.http.responses import LabelHealth, Suggestion, Updated
-from manylabel_clients.http.transport.exchange import Exchange
+from manylabel_clients.http.resources.jobs import AsyncJob, Job, JobStatus
+from manylabel_clients.http.resources.resource import Resource, call, handle, with_query
+from manylabel_clients.http.responses import LabelHealth, Suggestion, Undone, Updated
+from manylabel_clients.http.transport.exchange import Exchange, read
+from manylabel_clients.http.transport.json_body import encode
 
 KindOfSuggestion: TypeAlias = Literal["name", "merge", "parent", "pause", "vague"]
 """Labels to merge because of their names, or for other reasons; to put under a parent; to pause; to define better."""
@@ -32,6 +34,30 @@ class LabelHealthCalls(Resource):
         return (yield from self._get(with_query(f"{self._path}/health", kind=kind, top=top), LabelHealth))
 
     @call
+    def apply(self, suggestion: Suggestion, *, key: str | None = None) -> Exchange[Updated]:
+        """Apply a suggestion on every server. List the suggestions again before you apply another one: the request for
+        a parent has all groups and parents of the time when it was listed, and would remove a later one.
+
+        Parameters
+        ----------
+        suggestion : Suggestion
+            A suggestion of `health`.
+        key : str, optional
+            Idempotency key.
+
+        Raises
+        ------
+        ValueError
+            If the suggestion has no request.
+        NotFound
+            If the model no longer has a label of the suggestion.
+        """
+        request = suggestion.request
+        if request is None:
+            raise ValueError(f"the suggestion for {suggestion.label!r} has no request")
+        return (yield from self._learn(request.path, request.body, key, Updated, request.method))
+
+    @call
     def dismiss(self, suggestion: Suggestion, *, key: str | None = None) -> Exchange[Updated]:
         """Dismiss a suggestion on every server: it is not listed until the number of examples of its rarer label has
         doubled.
@@ -48,6 +74,49 @@ class LabelHealthCalls(Resource):
         NotFound
             If the model no longer has a label of the suggestion.
         """
-        other = suggestion.into or suggestion.parent
-        body = {"kind": suggestion.kind, "label": suggestion.label, "other": other}
-        return (yield from self._learn(f"{self._path}/health/dismiss", body, key, Updated))
+        return (yield from self._learn(f"{self._path}/health/dismiss", _named(suggestion), key, Updated))
+
+    @handle(Job, AsyncJob)
+    def dry_run(self, suggestion: Suggestion) -> Exchange[str]:
+        """Compare the metrics without and with a suggested change, in a job whose result has both; the model does not
+        change.
+
+        Parameters
+        ----------
+        suggestion : Suggestion
+            A suggestion of `health` that has a request.
+
+        Raises
+        ------
+        NotFound
+            If the model no longer has a label of the suggestion.
+        """
+        body = encode(_named(suggestion))
+        return read((yield from self._post(f"{self._path}/health/dry-run", body)), JobStatus).id
+
+    @call
+    def undo(self, position: str, *, key: str | None = None) -> Exchange[Undone]:
+        """Undo a change of labels on every server: a rename, merge, pause, resumption, retirement or dismissal, or a
+        change of groups and parents. What was learnt since stays.
+
+        Parameters
+        ----------
+        position : str
+            Position of the entry of the change, from its response.
+        key : str, optional
+            Idempotency key.
+
+        Raises
+        ------
+        Conflict
+            If the entry is no change of labels, or a later entry changed the label or the groups too.
+        Expired
+            If the history of the model begins later.
+        """
+        return (yield from self._learn(f"{self._path}/undo", {"position": position}, key, Undone))
+
+
+def _named(suggestion: Suggestion) -> dict[str, str | None]:
+    """Return the fields that identify a suggestion."""
+    other = suggestion.into or suggestion.parent
+    return {"kind": suggestion.kind, "label": suggestion.label, "other": other}

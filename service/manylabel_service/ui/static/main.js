@@ -12,6 +12,7 @@ const PAGES = [
   ['models/{name}', 'model', '#/'],
   ['models/{name}/try', 'try', '#/'],
   ['models/{name}/label', 'label', '#/'],
+  ['models/{name}/labels', 'labels', '#/'],
   ['jobs', 'jobs', '#/jobs'],
   ['jobs/new', 'new_job', '#/jobs'],
   ['jobs/{id}', 'job', '#/jobs'],
@@ -120,7 +121,7 @@ async function show() {
 function heading(title, { module, parameters: { name } }) {
   const h1 = h('h1', { tabindex: -1 }, title);
   if (name === undefined) return h1;
-  const tabs = [['model', 'How it does'], ['try', 'Try it'], ['label', 'Label']];
+  const tabs = [['model', 'How it does'], ['try', 'Try it'], ['label', 'Label'], ['labels', 'Labels']];
   return [
     h('p', { class: 'crumbs' }, link('#/', 'Models'), ' / ', module === 'model' ? h('span', {}, name) : link(route('models', name), name)),
     h1,
