@@ -182,6 +182,7 @@ def _facts(model: OnlineModel, rows: Sequence[_Row]) -> dict[str, Any]:
         "n_features": features.n_columns,
         "vectors": features.layout.vectors,
         "pairs": features.pairs,
+        "groups": model.groups.to_json(model.labels),
         "places": [row.place for row in rows],
         "refs": [row.ref for row in rows],
         "position": model.position,
