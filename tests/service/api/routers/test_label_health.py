@@ -382,3 +382,11 @@ def test_a_suggestion_that_cannot_be_applied_is_not_tried(client: TestClient, gr
         ({"kind": "name", "label": "waste", "other": "waste"}, 409, "label_exists", None),
     ):
         refused(client.post(f"{grown}/health/dry-run", json=body), status, code, *([pointer] if pointer else []))
+
+
+def test_a_label_may_be_merged_into_a_later_one(client: TestClient, model: str) -> None:
+    ok(client.post(f"{model}/update", json={"x": {"paper": 1.0}, "y": ["scrap"]}))
+    ok(client.post(f"{model}/update", json={"examples": [{"x": {"paper": 1.0}, "y": ["waste"]}] * 20}))
+    assert tried(client, model, "merge", "scrap", "waste")["result"]["changes"] == 1
+    ok(client.post(f"{model}/labels/merge", json={"label": "scrap", "into": "waste"}))
+    assert searched(client, model)["state"] == "succeeded"
