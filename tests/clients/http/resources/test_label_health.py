@@ -1,5 +1,6 @@
 """Exchanges about suggestions for labels: requests and results."""
 
+import pytest
 from tests.clients.http.fake_server import FakeServer, ok, unsent
 from tests.clients.http.resources.test_jobs import JOB
 
@@ -63,3 +64,21 @@ def test_a_change_is_undone_with_a_key() -> None:
     assert fake(calls.undo("22", key="k")).how == "rollback"
     assert (fake.requests[-1].path, fake.bodies[-1]) == ("/v1/models/m/undo", {"position": "22"})
     assert fake.requests[-1].headers["Idempotency-Key"] == "k"
+
+
+def test_a_suggestion_is_applied_by_its_request_and_undone() -> None:
+    vague = {**ROW, "kind": "vague", "parent": None, "request": None}
+    found = ok({"job": None, "position": None, "examined": None, "suggestions": [ROW, vague]})
+    fake = FakeServer(
+        found, ok({"position": "22", "updates": 41}), ok({"position": "23", "updates": 41, "how": "inverse"})
+    )
+    calls = unsent(ModelCalls, "m", retry=Retry(attempts=1))
+    parent, other = fake(calls.health()).suggestions
+    assert fake(calls.apply(parent)).position == "22"
+    assert (fake.requests[-1].method, fake.requests[-1].path) == ("PUT", "/v1/models/m/groups")
+    assert fake.bodies[-1] == {"groups": [], "parents": {"poodle": "dog"}}
+    assert fake.requests[-1].headers["Idempotency-Key"]
+    with pytest.raises(ValueError, match="'poodle' has no request"):
+        fake(calls.apply(other))
+    assert fake(calls.undo("22")).how == "inverse"
+    assert (fake.requests[-1].path, fake.bodies[-1]) == ("/v1/models/m/undo", {"position": "22"})
