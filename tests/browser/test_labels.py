@@ -64,10 +64,14 @@ def test_suggestions_are_applied_and_doubts_are_checked(watched: Watched, any_si
     expect(page.get_by_text("Cat is now part of CAT.")).to_be_visible()
     expect(spelling).to_have_count(0)
     assert {each.label: each.retired for each in model.labels().labels}["Cat"]
+    page.locator(".change").get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("Cat is now part of CAT.")).to_have_count(0)
+    expect(spelling).to_be_visible()
+    assert not {each.label: each.retired for each in model.labels().labels}["Cat"]
     implied.get_by_role("button", name="Dismiss").click()
     expect(page.get_by_text("poodle: dismissed")).to_be_visible()
     expect(implied).to_have_count(0)
-    assert model.health().suggestions == []
+    assert [each.kind for each in model.health().suggestions] == ["name"]
 
     updates = model.status().updates
     page.get_by_role("button", name="Labels that may be missing").click()
@@ -87,6 +91,22 @@ def test_suggestions_are_applied_and_doubts_are_checked(watched: Watched, any_si
     eventually(lambda: model.status().updates == updates + 1)
     assert model.metrics().corrections == 1
     assert model.log()[-1]["corrects"]["labels"] == ["dog"]
+
+
+def test_a_dry_run_shows_metrics_without_and_with_the_change(watched: Watched, site: Site, name: str) -> None:
+    model = grown(site.client, name)
+    page = watched.new_page(site.url, viewport=PHONE)
+    open_labels(page, site, name)
+    suggestion(page, "differ only in spelling").get_by_role("button", name="Dry run").click()
+    table = page.get_by_role("table", name="Each example is predicted before it is learnt")
+    expect(table.get_by_role("row", name="F1 of both labels, if either name counts")).to_be_visible()
+    expect(page.get_by_text("of 120 examples would have other labels")).to_be_visible()
+    assert_no_sideways_scrolling(page)
+    assert_accessible(page)
+    assert len(model.health().suggestions) == 1
+    page.goto(site.at(f"/jobs/{site.client.jobs(limit=1)[0].id}"))
+    expect(page.get_by_role("row", name="micro-F1")).to_be_visible()
+    assert_accessible(page)
 
 
 def test_a_confirmed_label_is_not_asked_again(watched: Watched, site: Site, name: str) -> None:

@@ -116,7 +116,7 @@ class ExampleRecorder:
             "labels": _joined([labels for labels, _ in truths], np.int32),
             "signs": _joined([signs for _, signs in truths], np.int8),
             "complete": np.array([row.complete for row in rows], dtype=np.bool_),
-            "n_labels": np.maximum.accumulate(np.array([row.n_labels for row in rows], dtype=np.int64)),
+            "n_labels": np.maximum.accumulate(np.array(list(map(_n_labels, rows, truths)), dtype=np.int64)),
             "existing": np.array([row.n_existing for row in rows], dtype=np.int64),
             "weights": np.array([row.weight for row in rows], dtype=np.float64),
             "settled": np.array(list(_settled(checked, len(model.labels))), dtype=np.int64).reshape(-1, 2),
@@ -144,6 +144,11 @@ def _heads(model: OnlineModel) -> dict[int, int]:
         if current != names[column]:
             heads[column] = model.labels.lookup([current])[0]
     return heads
+
+
+def _n_labels(row: _Row, truth: tuple[NDArray[np.int32], NDArray[np.int8]]) -> int:
+    """Return the number of labels of an example; a label may have been merged into a later one."""
+    return max(row.n_labels, int(truth[0].max(initial=-1)) + 1)
 
 
 def _merged(row: _Row, heads: dict[int, int]) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
@@ -182,6 +187,7 @@ def _facts(model: OnlineModel, rows: Sequence[_Row]) -> dict[str, Any]:
         "n_features": features.n_columns,
         "vectors": features.layout.vectors,
         "pairs": features.pairs,
+        "groups": model.groups.to_json(model.labels),
         "places": [row.place for row in rows],
         "refs": [row.ref for row in rows],
         "position": model.position,

@@ -19,6 +19,8 @@ from manylabel_service.jobs.spec.schemas import (
     ENDED,
     Best,
     DoubtsSpec,
+    DryRunResult,
+    DryRunSpec,
     Job,
     JobFailure,
     JobSpec,
@@ -108,11 +110,11 @@ class JobDocument(StoredModel):
     digest : digest of the request with an idempotency key, in hexadecimal.
     checksums : checksums of the datasets by name, at the submission of the job.
     threads, segment_work : settings of every fit.
-    incarnation : number of the model whose doubts are searched; None for other jobs.
+    incarnation : number of the model of a search or a dry run; None for other jobs.
     """
 
     id: str
-    spec: JobSpec | DoubtsSpec
+    spec: JobSpec | DoubtsSpec | DryRunSpec
     digest: str | None
     checksums: dict[str, str]
     threads: int
@@ -124,7 +126,7 @@ class JobDocument(StoredModel):
     ended: str | None = None
     tasks: list[Task]
     lines: list[Line] = Field(default_factory=list)
-    result: Result | None = None
+    result: Result | DryRunResult | None = None
     error: JobFailure | None = None
 
     @property
@@ -194,7 +196,12 @@ class JobDocument(StoredModel):
         self.queue_next()
 
     def succeed(
-        self, number: int, token: str, result: Result | None, now: str, outcome: dict[str, Any] | None = None
+        self,
+        number: int,
+        token: str,
+        result: Result | DryRunResult | None,
+        now: str,
+        outcome: dict[str, Any] | None = None,
     ) -> None:
         """Finish the job after its last task, with its result published, or the `outcome` of a search for doubts;
         raises LeaseLost."""

@@ -29,7 +29,7 @@ from manylabel_service.jobs.local_runner import LocalRunner, Runner
 from manylabel_service.jobs.monitor import JobMonitor
 from manylabel_service.jobs.plan import check, plan, with_split
 from manylabel_service.jobs.queue_limit import QueueLimit
-from manylabel_service.jobs.spec.schemas import DoubtsSpec, Job, JobSpec, LogLine, State
+from manylabel_service.jobs.spec.schemas import DoubtsSpec, Job, JobSpec, LogLine, SearchSpec, State
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store, blob_bytes
 
@@ -111,19 +111,19 @@ class JobService:
         return record
 
     async def _incarnation_of(self, spec: JobSpec) -> int | None:
-        if not isinstance(spec, DoubtsSpec):
+        if not isinstance(spec, SearchSpec):
             return None
         if (model := await self._context.store.models.find(spec.model)) is None:
             raise ModelNotFound(spec.model)
         return model.incarnation
 
-    async def begin_doubts(self, spec: DoubtsSpec, incarnation: int, position: str) -> tuple[Job, bool]:
-        """Queue a search for doubts; return the job, and whether there was one: unfinished, or with a list of the same
-        position.
+    async def begin_search(self, spec: SearchSpec, incarnation: int, position: str) -> tuple[Job, bool]:
+        """Queue a search or a dry run; return the job, and whether there was one: unfinished, or with a result of the
+        same position.
 
         Parameters
         ----------
-        spec : the search.
+        spec : the search or dry run.
         incarnation, position : of the model.
 
         Raises
@@ -131,7 +131,7 @@ class JobService:
         JobsFull, ModelNotFound
         """
         for record in await self._searches(incarnation):
-            if (record.spec.params, record.spec.data) != (spec.params, spec.data) or record.spec.model != spec.model:
+            if record.spec != spec:
                 continue
             sampled = record.sampled()
             listed = record.state == "succeeded" and sampled is not None and sampled.position == position
@@ -142,14 +142,14 @@ class JobService:
     async def doubts(self, incarnation: int, label: str | None) -> tuple[str, dict[str, Any]] | None:
         """Return the newest finished list of doubts of a model, for a label or for all labels, and the id of its job;
         None without a list."""
-        return await self._found(
-            [record for record in await self._searches(incarnation) if _label_of(record) in (None, label)]
-        )
+        return await self._found([record for record in await self._searches(incarnation) if _judges(record, label)])
 
     async def health(self, incarnation: int) -> tuple[str, dict[str, Any]] | None:
         """Return what the newest finished search for doubts of a model has found, which has the suggestions for all
         labels, and the id of its job; None without a search."""
-        return await self._found(await self._searches(incarnation))
+        return await self._found(
+            [record for record in await self._searches(incarnation) if isinstance(record.spec, DoubtsSpec)]
+        )
 
     async def _found(self, records: Sequence[JobDocument]) -> tuple[str, dict[str, Any]] | None:
         """Return what the first finished search has found, and the id of its job."""
@@ -161,7 +161,7 @@ class JobService:
         return None
 
     async def remove_doubts(self, incarnation: int) -> None:
-        """Delete the lists of doubts of a model, and end the searches."""
+        """Delete the lists of doubts of a model, and end the searches and dry runs."""
         for record in await self._searches(incarnation):
             with suppress(JobEnded, JobNotFound):
                 if not record.has_ended:
@@ -169,7 +169,7 @@ class JobService:
             await self._job_store.remove_blobs(record.id)
 
     async def _searches(self, incarnation: int) -> Sequence[JobDocument]:
-        """Return the searches for doubts of a model, the newest first."""
+        """Return the searches and dry runs of a model, the newest first."""
         await self._job_store.refresh()
         found = [record for record in self._job_store.jobs.values() if record.incarnation == incarnation]
         return sorted(found, key=lambda record: (record.created, record.id), reverse=True)
@@ -317,7 +317,6 @@ def _id_of(key: IdempotencyKey) -> str:
     return ulid.make(int.from_bytes(digest[:6]), digest[6:]).lower()
 
 
-def _label_of(record: JobDocument) -> str | None:
-    """Return the only label that a search for doubts judges; None for all."""
-    assert isinstance(record.spec, DoubtsSpec)
-    return record.spec.label
+def _judges(record: JobDocument, label: str | None) -> bool:
+    """Return whether a job is a search for doubts that judges a label, or all labels for None."""
+    return isinstance(record.spec, DoubtsSpec) and record.spec.label in (None, label)

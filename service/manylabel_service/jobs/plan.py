@@ -13,7 +13,7 @@ from manylabel_service.datasets.records import DatasetMeta
 from manylabel_service.errors import InvalidJob, ModelNotFound
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import Task
-from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, DoubtsSpec, JobSpec, RandomSearch, Range, Rows
+from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, JobSpec, RandomSearch, Range, Rows, SearchSpec
 from manylabel_service.jobs.spec.trainers import PARAMS, complete
 from manylabel_service.online.spec.trained import is_trained, read_spec
 from manylabel_service.trained.publishing import check_publishable
@@ -31,7 +31,7 @@ async def check(context: JobContext, spec: JobSpec) -> dict[str, str]:
         Checksums of the datasets that it needs, by name.
     """
     checksums: dict[str, str] = {}
-    if isinstance(spec, DoubtsSpec):
+    if isinstance(spec, SearchSpec):
         return checksums
 
     async def rows(at: Path, given: Rows) -> DatasetMeta:

@@ -27,6 +27,7 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.events import Event, Events
 from manylabel_service.hosting.kernels import NotCompiled
 from manylabel_service.jobs.job_service import JobService
+from manylabel_service.jobs.spec.schemas import Result
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.history.lineage import LineageStore
 from manylabel_service.online.history.reader import HistoryReader
@@ -325,7 +326,7 @@ class Sources:
                         "model": job.spec.model,
                         "state": job.state,
                         "ended": job.ended,
-                        "version": None if job.result is None else job.result.version,
+                        "version": job.result.version if isinstance(job.result, Result) else None,
                         "error": None if job.error is None else job.error.code,
                     }
                     state.add(message_of("job", data, job.id, job.ended))

@@ -92,6 +92,20 @@ def test_scripts_apply_and_dismiss_suggestions_about_a_label(manylabel: Command,
     assert names(grown) == {"poodle", "dog", "horse", "HORSE", applied.split(" into ")[1].split(" (undo")[0]}
 
 
+def test_a_dry_run_prints_metrics_without_and_with_the_change(manylabel: Command, client: Client, grown: Model) -> None:
+    name = grown.name
+    shown = manylabel("health", name, "--dry-run", "--label", "horse").checked()
+    assert "merge HORSE into horse: " in shown.out
+    assert "of 160 examples would have other labels" in shown.out
+    assert all(f"F1 of {label}" in shown.out for label in ("HORSE", "horse"))
+    assert "F1 if either name counts" in shown.out
+    found = json.loads(manylabel("health", name, "--dry-run", "--label", "horse", "--json").checked().out)
+    assert found["before"]["labels"].keys() == {"HORSE", "horse"}
+    assert found["after"]["micro_f1"] > found["before"]["micro_f1"]
+    assert {"HORSE", "horse"} <= names(grown)
+    assert manylabel("health", name, "--dry-run", "--label", "unknown").status == 1
+
+
 @pytest.mark.parametrize(
     "options",
     [("--apply", "--yes"), ("--dismiss",), ("--apply", "--json", "--label", "a"), ("--apply", "--dry-run")],

@@ -152,6 +152,7 @@ def _tried(model: Model, chosen: Chosen, as_json: bool) -> None:
         job = model.dry_run(suggestion)
         click.echo(f"job {job.id} learns the examples without and with the change", err=True)
         result = job.wait().result
+        assert isinstance(result, dict)
         print_as(as_json, result, _print_comparison)
 
 
@@ -164,8 +165,9 @@ def _print_comparison(result: Mapping[str, Any]) -> None:
     rows = [("micro-F1", before["micro_f1"], after["micro_f1"]), ("macro-F1", before["macro_f1"], after["macro_f1"])]
     if before["either_name"] is not None:
         rows.append(("F1 if either name counts", before["either_name"], after["either_name"]))
-    for name in dict.fromkeys([*before["labels"], *after["labels"]]):
-        rows.append((f"F1 of {name}", *(each["labels"].get(name, {}).get("f1") for each in (before, after))))
+    names = dict.fromkeys([*before["labels"], *after["labels"]])
+    f1 = [[each["labels"].get(name, {}).get("f1") for each in (before, after)] for name in names]
+    rows += [(f"F1 of {name}", *numbers) for name, numbers in zip(names, f1, strict=True)]
     print_table(
         ("predicted before learnt", "without", "with"),
         [(title, *("-" if one is None else f"{one:.4f}" for one in numbers)) for title, *numbers in rows],

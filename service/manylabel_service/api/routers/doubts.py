@@ -143,7 +143,7 @@ async def list_doubts(
         id, document = found
         rows, model = document[query.kind], replica.model
         current = [row for row in rows if _is_open(model, row, query.label)]
-        of_label = [row for row in rows if query.label in (None, _current(model, row["label"]))]
+        of_label = [row for row in rows if query.label in (None, current_label(model, row["label"]))]
         job = await context.jobs.get(id)
         sampled = job.sampled
         learnt, not_human = (0, 0) if sampled is None else (sampled.learnt, document["not_human"])
@@ -153,7 +153,9 @@ async def list_doubts(
             "too_rare": document["too_rare"],
             "checked": len(of_label) - len(current),
         }
-        doubts = [{**row, "label": _current(model, row["label"]), "kind": query.kind} for row in current[: query.top]]
+        doubts = [
+            {**row, "label": current_label(model, row["label"]), "kind": query.kind} for row in current[: query.top]
+        ]
         facts = {part: document[part] for part in ("position", "since", "examined")}
         return json_response({"job": id, **facts, "left_out": left_out, "doubts": doubts})
 
@@ -177,12 +179,12 @@ async def search_doubts(request: Request, response: Response, context: ContextOf
         replica = online(hosted)
         wanted, _ = await read_model(request, DoubtsRequest)
         replica.check_serving()
-        label = None if wanted.label is None else _current(replica.model, wanted.label)
+        label = None if wanted.label is None else current_label(replica.model, wanted.label)
         if label is not None and (label not in replica.model.labels or label in replica.model.hidden):
             raise LabelNotFound(label)
         params = {"label": label, "top": wanted.top}
         spec = DoubtsSpec(params=params, data=DataOfStream(stream=leader, last=wanted.last), model=leader)
-        job, _ = await context.jobs.begin_doubts(spec, replica.record.incarnation, replica.position)
+        job, _ = await context.jobs.begin_search(spec, replica.record.incarnation, replica.position)
     response.headers["Location"] = f"/v1/jobs/{job.id}"
     return job
 
@@ -198,14 +200,14 @@ async def leader_of(context: Context, access: Access, name: str) -> str:
         return replica.follow.model
 
 
-def _current(model: OnlineModel, label: str) -> str:
+def current_label(model: OnlineModel, label: str) -> str:
     """Return the current name of a label."""
     return model.old_names.current(label, model.labels.names)
 
 
 def _is_open(model: OnlineModel, row: dict[str, Any], label: str | None) -> bool:
     """Return whether a doubt is to be listed: the label is learnt, and no person has checked it since."""
-    name = _current(model, row["label"])
+    name = current_label(model, row["label"])
     if name in model.hidden or name not in model.labels or label not in (None, name):
         return False
     checked = model.corrections.find((row["position"], row["index"])).columns

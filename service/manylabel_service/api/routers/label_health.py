@@ -1,4 +1,5 @@
-"""/v1/models/{name}/health: suggestions for the labels of a model, and their dismissal; undoing of changes."""
+"""/v1/models/{name}/health: suggestions for the labels of a model, their trial and dismissal; undoing of
+changes."""
 
 import asyncio
 from functools import partial
@@ -10,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_core.label_health import KINDS, Kind, Why
+from manylabel_core.label_structure import Group
 from manylabel_service.api.context import ContextOf
-from manylabel_service.api.routers.doubts import leader_of
+from manylabel_service.api.routers.doubts import MAX_EXAMINED, current_label, leader_of
 from manylabel_service.api.schemas import UpdateResponse
 from manylabel_service.api.schemas.base import RequestModel, ResponseModel
 from manylabel_service.api.schemas.requests import Name
@@ -24,9 +26,13 @@ from manylabel_service.api.web.large_json import read_model
 from manylabel_service.api.web.parameters import Parameters, from_query, one_of, up_to
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, json_response
+from manylabel_service.errors import InvalidField, LabelExists, LabelNotFound
+from manylabel_service.jobs.spec.schemas import DataOfStream, DryRunSpec, Job
 from manylabel_service.online.label_health import MAX_SUGGESTIONS, VocabularyFacts, current_rows, suggestions
 from manylabel_service.online.state.controls import Dismiss
 from manylabel_service.online.state.dismissals import PAIRS
+from manylabel_service.online.state.groups import check_written
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import POSITION
 
 router = Router("models", errors=["model_not_found", "model_is_trained"])
@@ -161,10 +167,77 @@ async def dismiss(request: Request, response: Response, context: ContextOf, name
         replica = online(model)
         wanted, raw = await read_model(request, DismissRequest)
         key = idempotency_key(request, "dismiss", raw)
-        if (wanted.kind in PAIRS) != (wanted.other is not None):
-            needed = "is missing: the suggestion is about two labels" if wanted.kind in PAIRS else "must be missing"
-            raise invalid(("other",), needed)
+        _check_pair(wanted)
         return await changed(request, response, replica, Dismiss(wanted.kind, wanted.label, wanted.other, key))
+
+
+class DryRunRequest(DismissRequest):
+    """Suggestion to try."""
+
+    last: Annotated[int, Field(strict=True, ge=1, le=MAX_EXAMINED)] = 100_000
+    """Maximum number of the latest examples to examine."""
+
+
+@router.endpoint(
+    "POST /v1/models/{name}/health/dry-run",
+    "Try a suggestion for labels",
+    "learn",
+    Job,
+    ["model_follows", "label_not_found", "label_exists", "jobs_full"],
+    takes=DryRunRequest,
+    example={"kind": "merge", "label": "petz", "other": "pets"},
+    status=202,
+)
+async def try_suggestion(request: Request, response: Response, context: ContextOf, access: AccessOf, name: str) -> Job:
+    """Queues a job that learns the examples of the log twice with a new model, as they are and with the suggestion
+    applied from the first example on. Its `result` has the prequential metrics of both; the model does not change. The
+    header Location has the address of the job. If there is such a job for the current position, it is returned instead.
+    For a follower, the examples are those of its leader."""
+    leader = await leader_of(context, access, name)
+    async with context.registry.use(leader) as hosted:
+        replica = online(hosted)
+        wanted, _ = await read_model(request, DryRunRequest)
+        _check_pair(wanted)
+        replica.check_serving()
+        label, other = (
+            None if each is None else current_label(replica.model, each) for each in (wanted.label, wanted.other)
+        )
+        assert label is not None
+        _check_applicable(replica.model, wanted.kind, label, other)
+        params = {"kind": wanted.kind, "label": label, "other": other}
+        spec = DryRunSpec(params=params, data=DataOfStream(stream=leader, last=wanted.last), model=leader)
+        job, _ = await context.jobs.begin_search(spec, replica.record.incarnation, replica.position)
+    response.headers["Location"] = f"/v1/jobs/{job.id}"
+    return job
+
+
+def _check_applicable(model: OnlineModel, kind: Kind, label: str, other: str | None) -> None:
+    """Raise LabelNotFound, LabelExists, LimitExceeded, InvalidField or Problem unless a suggestion can be applied."""
+    for each in (label, other):
+        if each is not None and (each not in model.labels or each in model.hidden):
+            raise LabelNotFound(each)
+    if other is None:
+        return
+    if kind != "parent":
+        model.check_merge(label, other)
+        return
+    if label == other:
+        raise LabelExists(label)
+    facts = model.groups.to_json(model.labels)
+    if label in facts["parents"]:
+        raise invalid(("label",), f"has the parent {facts['parents'][label]!r}: remove it first")
+    groups = [Group(group["name"], tuple(group["labels"]), group["choose"]) for group in facts["groups"]]
+    try:
+        check_written(groups, {**facts["parents"], label: other})
+    except InvalidField as error:
+        raise invalid(("other",), f"contradicts the groups and parents: {error.detail}") from error
+
+
+def _check_pair(wanted: DismissRequest) -> None:
+    """Reject a suggestion about two labels without the other label, or about one label with another."""
+    if (wanted.kind in PAIRS) != (wanted.other is not None):
+        needed = "is missing: the suggestion is about two labels" if wanted.kind in PAIRS else "must be missing"
+        raise invalid(("other",), needed)
 
 
 class UndoRequest(RequestModel):

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, Validatio
 from pydantic_core import PydanticCustomError
 
 from manylabel_core.batch.catalogue import TRAINERS
+from manylabel_core.label_health import Kind
 from manylabel_service import names
 from manylabel_service.documented import Documented
 from manylabel_service.jobs.spec.measures import Measure
@@ -213,15 +214,19 @@ MAX_DOUBTS = 1_000
 """Maximum number of doubts in a list."""
 
 
-class DoubtsSpec(JobSpec):
-    """Search for the doubtful labels of the examples of an online model; its `model` is that model."""
-
-    trainer: Literal["doubts"] = "doubts"
+class SearchSpec(JobSpec):
+    """Work on the examples of an online model other than the fit of a version; its `model` is that model."""
 
     @field_validator("trainer")
     @classmethod
     def _known(cls, trainer: str) -> str:
         return trainer
+
+
+class DoubtsSpec(SearchSpec):
+    """Search for the doubtful labels of the examples of an online model."""
+
+    trainer: Literal["doubts"] = "doubts"
 
     @field_validator("params")
     @classmethod
@@ -235,6 +240,19 @@ class DoubtsSpec(JobSpec):
         """The only label that is judged; None for all."""
         label: str | None = self.params["label"]
         return label
+
+
+class DryRunSpec(SearchSpec):
+    """Dry run of a suggested change of labels."""
+
+    trainer: Literal["dry_run"] = "dry_run"
+
+    @field_validator("params")
+    @classmethod
+    def _complete(cls, params: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if params.keys() != {"kind", "label", "other"}:
+            raise ValueError("params must be kind, label and other")
+        return params
 
 
 class Trials(_ResponseModel):
@@ -351,6 +369,57 @@ class Result(_ResponseModel):
     """Seconds spent on the fit of the model, its thresholds and its probabilities."""
 
 
+class TriedSuggestion(_ResponseModel):
+    """Suggestion of a dry run."""
+
+    kind: Kind
+    """Kind of the suggestion."""
+    label: str
+    """Label to change."""
+    other: str | None
+    """Label to merge into, or parent."""
+
+
+class LabelInDryRun(_ResponseModel):
+    """Metrics of a label in a replay."""
+
+    f1: float | None
+    """F1; null if undefined."""
+    examples: float
+    """Weighted number of examples with the label."""
+
+
+class MetricsOfDryRun(_ResponseModel):
+    """Prequential metrics of a replay."""
+
+    micro_f1: float | None
+    """Micro-F1 of all labels."""
+    macro_f1: float | None
+    """Macro-F1 of all labels."""
+    labels: dict[str, LabelInDryRun]
+    """Labels of the suggestion that the replay has."""
+    either_name: float | None
+    """F1 of the two labels of a merge as one, where either name counts as a hit; null for other suggestions."""
+
+
+class DryRunResult(_ResponseModel):
+    """The result of a dry run of a suggestion: metrics of a replay of the examples without and with it."""
+
+    suggestion: TriedSuggestion
+    position: str
+    """Position of the log up to which the examples were examined."""
+    examples: int
+    """Number of examples examined."""
+    changes: int
+    """Number of these examples whose labels would be others."""
+    conflicts: list[str]
+    """Descriptions of examples that do not fit the change."""
+    before: MetricsOfDryRun
+    """Metrics as it is."""
+    after: MetricsOfDryRun
+    """Metrics with the change from the first example on."""
+
+
 class JobFailure(_ResponseModel):
     """Reason why a job failed."""
 
@@ -390,7 +459,7 @@ class Job(_ResponseModel):
     sampled: StreamSample | None
     """Examples sampled from a stream; null before sampling, and for datasets."""
     progress: Progress | None
-    result: Result | None
+    result: Result | DryRunResult | None
     error: JobFailure | None
 
 

@@ -12,7 +12,17 @@ from manylabel_service.errors import BlobDamaged, BlobNotFound, ModelGone, Stora
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import Checkpoint, JobDocument, Task
 from manylabel_service.jobs.job_store import blobs_of, doubts_key, gathered_key
-from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, DoubtsSpec, Result, Rows, StreamSample
+from manylabel_service.jobs.spec.schemas import (
+    DataOfSet,
+    DataOfStream,
+    DoubtsSpec,
+    DryRunSpec,
+    JobSpec,
+    Result,
+    Rows,
+    SearchSpec,
+    StreamSample,
+)
 from manylabel_service.jobs.supervision.lease import TaskLease
 from manylabel_service.jobs.training.request import (
     CHECKPOINT,
@@ -51,7 +61,7 @@ class InputFiles:
         spec, settings = self._record.spec, self._context.settings
         rows = await self._rows()
         request = FitRequest(
-            kind="doubts" if isinstance(spec, DoubtsSpec) else "trial" if self._task.stage == "trial" else "fit",
+            kind=_kind_of(spec, self._task),
             trainer=spec.trainer,
             params=await self._params(),
             seed=spec.seed,
@@ -69,11 +79,11 @@ class InputFiles:
         request.write(self._directory)
 
     async def _params(self) -> dict[str, Any]:
-        """Return the parameters of the task; of a search for doubts, also the spec of the model.
+        """Return the parameters of the task; of a search or a dry run, also the spec of the model.
 
         Raises FilesChanged.
         """
-        if not isinstance(self._record.spec, DoubtsSpec):
+        if not isinstance(self._record.spec, SearchSpec):
             return self._task.params
         record = await self._context.store.models.find(self._record.spec.model)
         if record is None or record.incarnation != self._record.incarnation:
@@ -131,6 +141,12 @@ class InputFiles:
             (self._directory / CHECKPOINT).unlink(missing_ok=True)
 
 
+def _kind_of(spec: JobSpec, task: Task) -> Literal["fit", "trial", "doubts", "dry_run"]:
+    if isinstance(spec, DoubtsSpec | DryRunSpec):
+        return spec.trainer
+    return "trial" if task.stage == "trial" else "fit"
+
+
 class TooFewExamples(Exception):
     """The log of a model no longer has as many examples as a job needs."""
 
@@ -138,13 +154,13 @@ class TooFewExamples(Exception):
 async def gather(context: JobContext, record: JobDocument, directory: Path) -> StreamSample:
     """Sample the examples of a stream and store them with the job; return their number. Raises TooFewExamples or
     ServiceError."""
-    data, doubts = record.spec.data, isinstance(record.spec, DoubtsSpec)
+    data, examples = record.spec.data, isinstance(record.spec, SearchSpec)
     assert isinstance(data, DataOfStream)
-    if doubts:
+    if examples:
         await check_incarnation(context, record)
-    counts = await rows_of_stream(context.store, context.settings, data.stream, data.last, directory / DATA, doubts)
+    counts = await rows_of_stream(context.store, context.settings, data.stream, data.last, directory / DATA, examples)
     text = counts.to_text()
-    minimum = data.minimum or (0 if doubts else counts.available)
+    minimum = data.minimum or (0 if examples else counts.available)
     if counts.rows < minimum:
         raise TooFewExamples(f"{text}; the job needs {minimum:,}: request fewer, or lower the minimum")
     await file_to_blob(context.store.blobs, directory / DATA, gathered_key(record.id))
@@ -153,7 +169,7 @@ async def gather(context: JobContext, record: JobDocument, directory: Path) -> S
 
 
 async def check_incarnation(context: JobContext, record: JobDocument) -> None:
-    """Raise ModelGone unless the model of a search for doubts is that of its submission, which no other replaced."""
+    """Raise ModelGone unless the model of a search or a dry run is that of its submission, which no other replaced."""
     found = await context.store.models.find(record.spec.model)
     if found is None or found.incarnation != record.incarnation:
         raise ModelGone(record.spec.model, record.incarnation or 0)

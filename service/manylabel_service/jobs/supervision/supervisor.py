@@ -26,7 +26,7 @@ from manylabel_service.errors import (
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import JobDocument, LeaseLost, NotClaimable, Task
 from manylabel_service.jobs.job_store import doubts_key
-from manylabel_service.jobs.spec.schemas import DataOfStream, DoubtsSpec, Result
+from manylabel_service.jobs.spec.schemas import DataOfStream, DoubtsSpec, DryRunResult, DryRunSpec, Result
 from manylabel_service.jobs.supervision.child_process import ChildProcess, task_directory
 from manylabel_service.jobs.supervision.files import (
     CheckpointUploads,
@@ -146,6 +146,9 @@ class Supervision:
                 outcome = await self._trained(directory)
                 await self._store_doubts(directory)
                 return lambda job, _, now: job.succeed(number, token, None, now, outcome)
+            if isinstance(self._record.spec, DryRunSpec) and self._task.stage == "fit":
+                tried = DryRunResult.model_validate(await self._trained(directory))
+                return lambda job, _, now: job.succeed(number, token, tried, now)
             if self._task.stage == "fit":
                 fit = FitResult.model_validate(await self._trained(directory))
                 result = await self._publish(directory, fit)

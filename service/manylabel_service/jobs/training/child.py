@@ -84,6 +84,10 @@ def _work(directory: Path, report: Any) -> None:
         from manylabel_service.jobs.training.doubts import DoubtsRun
 
         run = DoubtsRun
+    elif request.kind == "dry_run":
+        from manylabel_service.jobs.training.label_dry_run import LabelDryRun
+
+        run = LabelDryRun
     else:
         from manylabel_service.jobs.training.fitting import FitRun
 

@@ -6,80 +6,52 @@ The same search finds suggestions for all labels, which need the same probabilit
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from manylabel_core import FALT
 from manylabel_core.doubts import Doubt, find_doubts
 from manylabel_core.label_health import ProbabilitySums, Truths, count_labels, named_pairs, suggest
 from manylabel_core.online.pipeline import Pipeline
-from manylabel_core.rows import NO_WEIGHTS, VECTOR_COLUMNS, Rows, Targets
-from manylabel_core.state import State
-from manylabel_service.jobs.training.request import DATA, RESULT, FitRequest
+from manylabel_core.rows import VECTOR_COLUMNS
+from manylabel_service.jobs.training.examples import ExamplesRun
+from manylabel_service.jobs.training.request import RESULT
 from manylabel_service.online.label_health import rows_of
 from manylabel_service.online.spec.spec import ModelSpec
 
-REPORT_SECONDS = 0.25
-"""Minimum seconds between two reports of progress."""
 
-
-class DoubtsRun:
-    """Search of one request, which needs no checkpoints.
-
-    Parameters
-    ----------
-    request : request of the task; its params are those of a `DoubtsSpec`, with the spec of the model.
-    directory : directory with the examples.
-    report : callback for events.
-    """
-
-    def __init__(self, request: FitRequest, directory: Path, report: Callable[[str, dict[str, Any]], None]) -> None:
-        self._request, self._directory, self._report = request, directory, report
-        self._started = self._reported = time.monotonic()
+class DoubtsRun(ExamplesRun):
+    """Search of one request; its params are those of a `DoubtsSpec`, with the spec of the model."""
 
     def run(self) -> None:
         """Find the doubts, and write them."""
-        arrays = State.from_bytes(bytearray((self._directory / DATA).read_bytes())).arrays
-        facts = json.loads(arrays["facts"].tobytes())
-        found = self._found(arrays, facts)
-        (self._directory / RESULT).write_text(json.dumps(found))
-        self._report("result", {"rows": found["examined"], "position": found["position"]})
+        found = self._found()
+        (self.directory / RESULT).write_text(json.dumps(found))
+        self.report("result", {"rows": found["examined"], "position": found["position"]})
 
-    def _found(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> dict[str, Any]:
-        params, labels = self._request.params, facts["labels"]
-        weights = arrays["weights"]
-        targets = Targets(
-            arrays["label_indptr"],
-            arrays["labels"],
-            arrays["signs"],
-            arrays["complete"],
-            arrays["n_labels"],
-            NO_WEIGHTS if (weights == 1.0).all() else weights,
-        )
+    def _found(self) -> dict[str, Any]:
+        arrays, facts, targets = self.arrays, self.facts, self.targets
+        params, labels = self.request.params, facts["labels"]
         listed = allowed = arrays["listed"]
         if params["label"] is not None:
             listed = listed & np.array([label == params["label"] for label in labels], dtype=np.bool_)
         truths = Truths(targets, len(labels))
         sums = ProbabilitySums(truths)
-        lengths = [length for _, length in facts["vectors"]]
         found = find_doubts(
-            Rows(arrays["indptr"], arrays["indices"], arrays["values"]),
+            self.rows,
             targets,
-            (self._judge(facts, lengths), self._judge(facts, lengths)),
+            (self._judge(), self._judge()),
             facts["n_features"],
             len(labels),
             top=params["top"],
-            n_vector_values=sum(lengths),
+            n_vector_values=sum(length for _, length in facts["vectors"]),
             listed=listed,
             settled=list(map(tuple, arrays["settled"].tolist())),
             parents=arrays["parents"],
-            report=self._progress,
+            report=self.progress,
             observe=sums.add,
         )
         pairs = named_pairs(labels, truths.examples, allowed & (truths.examples > 0))
@@ -117,22 +89,11 @@ class DoubtsRun:
             "health": rows_of(suggested, labels),
         }
 
-    def _judge(self, facts: dict[str, Any], lengths: Sequence[int]) -> Pipeline:
+    def _judge(self) -> Pipeline:
         """Return an untrained model that judges: the served one if it is FALT with probabilities, else FALT."""
-        spec = ModelSpec.from_bytes(self._request.params["spec"].encode())
-        learner = spec.learner()
+        learner = ModelSpec.from_bytes(self.request.params["spec"].encode()).learner()
         pipeline = (learner if isinstance(learner, FALT) and learner.calibrate else FALT()).pipeline
-        pipeline.grow(facts["n_features"], len(facts["labels"]))
-        pipeline.grow_vectors(lengths)
-        pipeline.pair([(first, second) for first, second in facts["pairs"]])
-        return pipeline
-
-    def _progress(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now >= self._reported + REPORT_SECONDS:
-            self._reported = now
-            facts = {"iteration": done, "objective": None, "gap": 1 - done / max(total, 1)}
-            self._report("progress", {**facts, "seconds": now - self._started})
+        return self.grown(pipeline, len(self.facts["labels"]))
 
 
 def _place(facts: dict[str, Any], row: int) -> dict[str, Any]:

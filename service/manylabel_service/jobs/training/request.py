@@ -34,8 +34,8 @@ class FitRequest(BaseModel, defer_build=True):
 
     Attributes
     ----------
-    kind : ``fit``, whose result is a model; ``trial``, whose result is a score for each fold; or ``doubts``, whose
-        result is a list of doubtful labels.
+    kind : ``fit``, whose result is a model; ``trial``, whose result is a score for each fold; ``doubts``, whose
+        result is a list of doubtful labels; or ``dry_run``, whose result has the metrics of a change of labels.
     rows : training rows, including those that are held out.
     held : evaluation rows, or the share of `rows` to hold out.
     unlabelled : unlabelled training rows.
@@ -47,7 +47,7 @@ class FitRequest(BaseModel, defer_build=True):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: Literal["fit", "trial", "doubts"]
+    kind: Literal["fit", "trial", "doubts", "dry_run"]
     trainer: str
     params: dict[str, Any]
     seed: int

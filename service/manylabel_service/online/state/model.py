@@ -414,13 +414,18 @@ class OnlineModel:
     def merge(self, label: str, into: str) -> None:
         """Merge a label: retire it; in later updates, its names mean the other label. Raises LabelNotFound,
         LabelExists, LimitExceeded or InvalidField."""
+        column, other = self.check_merge(label, into)
+        self.old_names.merge(label, column, other)
+        self.retire(label)
+
+    def check_merge(self, label: str, into: str) -> tuple[int, int]:
+        """Return the columns of two labels, the first of which can be merged into the second; raises like `merge`."""
         column, other = self._live_column(label), self._live_column(into)
         if column == other:
             raise LabelExists(into)
         self._check_ungrouped(label, column)
         self.old_names.check(label, other)
-        self.old_names.merge(label, column, other)
-        self.retire(label)
+        return column, other
 
     def retire(self, label: str) -> None:
         """Retire a label; raises LabelNotFound, and InvalidField if a group or a parent names it."""

@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 from tests.service.api.answers import create, ok, refused
 from tests.service.api.routers.test_doubts import searched
 from tests.service.api.routers.test_forgetting import forgotten
+from tests.support.waiting import eventually
 
 
 def examples() -> list[dict[str, Any]]:
@@ -292,3 +293,100 @@ def test_a_bad_request_to_undo(client: TestClient, grown: str) -> None:
     refused(client.post(f"{grown}/undo", json={"position": "1"}), 409, "cannot_undo")
     refused(client.post(f"{grown}/undo", json={"position": "99"}), 404, "position_not_found")
     refused(client.post(f"{grown}/undo", json={"position": "soon"}), 422, "invalid_request", "/position")
+
+
+def tried(client: TestClient, model: str, kind: str, label: str, other: str | None = None, **more: Any) -> Any:
+    """Return the job of a dry run, once it has ended."""
+    body = {"kind": kind, "label": label, "other": other, **more}
+    job = ok(client.post(f"{model}/health/dry-run", json=body), 202)
+
+    def has_ended() -> bool:
+        return ok(client.get(f"/v1/jobs/{job['id']}"))["state"] not in ("queued", "running")
+
+    eventually(has_ended)
+    return ok(client.get(f"/v1/jobs/{job['id']}"))
+
+
+def test_a_dry_run_of_a_merge(client: TestClient, grown: str) -> None:
+    state = vocabulary(client, grown)
+    job = tried(client, grown, "merge", "Scrap", "waste")
+    assert (job["state"], job["trainer"], job["error"]) == ("succeeded", "dry_run", None)
+    found = job["result"]
+    n = {label: float(sum(label in each["y"] for each in examples())) for label in ("Scrap", "waste")}
+    assert found["suggestion"] == {"kind": "merge", "label": "Scrap", "other": "waste"}
+    assert (found["position"], found["examples"], found["changes"]) == ("1", 360, n["Scrap"])
+    assert found["conflicts"] == []
+    before, after = found["before"], found["after"]
+    assert {label: row["examples"] for label, row in before["labels"].items()} == n
+    assert {label: row["examples"] for label, row in after["labels"].items()} == {"waste": sum(n.values())}
+    assert max(row["f1"] for row in before["labels"].values()) < 0.7 < before["either_name"] <= after["either_name"]
+    assert after["either_name"] == after["labels"]["waste"]["f1"]
+    assert after["micro_f1"] > before["micro_f1"]
+    assert after["macro_f1"] > before["macro_f1"]
+    assert vocabulary(client, grown) == state
+    assert tried(client, grown, "merge", "Scrap", "waste")["id"] == job["id"]
+    assert tried(client, grown, "merge", "waste", "Scrap")["result"]["changes"] == n["waste"]
+
+
+def test_a_dry_run_of_other_suggestions(client: TestClient, grown: str) -> None:
+    found = tried(client, grown, "parent", "poodle", "dog")["result"]
+    assert (found["changes"], found["before"]["either_name"]) == (0, None)
+    assert set(found["before"]["labels"]) == set(found["after"]["labels"]) == {"poodle", "dog"}
+    assert found["before"]["labels"]["dog"]["examples"] == found["after"]["labels"]["dog"]["examples"]
+    found = tried(client, grown, "parent", "GLASS", "dog")["result"]
+    n = sum("GLASS" in each["y"] for each in examples())
+    assert found["changes"] == n
+    assert found["after"]["labels"]["dog"]["examples"] == found["before"]["labels"]["dog"]["examples"] + n
+    for kind in ("pause", "vague"):
+        found = tried(client, grown, kind, "dog", last=200)["result"]
+        latest = float(sum("dog" in each["y"] for each in examples()[-200:]))
+        assert (found["examples"], found["changes"]) == (200, latest)
+        assert found["before"]["labels"]["dog"]["examples"] == latest
+        assert found["after"]["labels"] == {}
+
+
+def test_a_dry_run_counts_conflicts(client: TestClient, grown: str) -> None:
+    ok(client.post(f"{grown}/update", json={"x": {"a": 1.0}, "y": {"Scrap": True, "waste": False, "dog": True}}))
+    ok(client.post(f"{grown}/update", json={"x": {"a": 1.0}, "y": {"Scrap": True, "dog": False}}))
+    (text,) = tried(client, grown, "merge", "Scrap", "waste")["result"]["conflicts"]
+    assert text.endswith(": 1")
+    (text,) = tried(client, grown, "parent", "Scrap", "dog")["result"]["conflicts"]
+    assert text.endswith(": 1")
+    group = {"name": "g", "labels": ["waste", "dog"], "choose": "at_most_one"}
+    ok(client.put(f"{grown}/groups", json={"groups": [group]}))
+    assert len(tried(client, grown, "merge", "Scrap", "waste")["result"]["conflicts"]) == 2
+
+
+def test_a_dry_run_of_a_follower_is_that_of_its_leader(client: TestClient, grown: str) -> None:
+    follower = create(client, "follower", follow={"model": "test", "from": "start"})
+    job = tried(client, follower, "merge", "Scrap", "waste")
+    assert job["model"] == "test"
+    assert tried(client, grown, "merge", "Scrap", "waste")["id"] == job["id"]
+    refused(client.get(f"{grown}/doubts"), 404, "doubts_not_found")
+
+
+def test_a_suggestion_that_cannot_be_applied_is_not_tried(client: TestClient, grown: str) -> None:
+    group = {"name": "g", "labels": ["glass", "dog"], "choose": "at_most_one"}
+    ok(client.put(f"{grown}/groups", json={"groups": [group], "parents": {"poodle": "animal"}}))
+    for body, status, code, pointer in (
+        ({"kind": "merge", "label": "glass", "other": "waste"}, 422, "invalid_request", "/label"),
+        ({"kind": "parent", "label": "poodle", "other": "dog"}, 422, "invalid_request", "/label"),
+        ({"kind": "parent", "label": "glass", "other": "waste"}, 422, "invalid_request", "/other"),
+        ({"kind": "merge", "label": "waste"}, 422, "invalid_request", "/other"),
+        ({"kind": "retire", "label": "waste"}, 422, "invalid_request", "/kind"),
+        ({"kind": "pause", "label": "waste", "last": 0}, 422, "invalid_request", "/last"),
+        ({"kind": "merge", "label": "birds", "other": "waste"}, 404, "label_not_found", None),
+        ({"kind": "merge", "label": "waste", "other": "birds"}, 404, "label_not_found", None),
+        ({"kind": "pause", "label": "birds"}, 404, "label_not_found", None),
+        ({"kind": "parent", "label": "waste", "other": "waste"}, 409, "label_exists", None),
+        ({"kind": "name", "label": "waste", "other": "waste"}, 409, "label_exists", None),
+    ):
+        refused(client.post(f"{grown}/health/dry-run", json=body), status, code, *([pointer] if pointer else []))
+
+
+def test_a_label_may_be_merged_into_a_later_one(client: TestClient, model: str) -> None:
+    ok(client.post(f"{model}/update", json={"x": {"paper": 1.0}, "y": ["scrap"]}))
+    ok(client.post(f"{model}/update", json={"examples": [{"x": {"paper": 1.0}, "y": ["waste"]}] * 20}))
+    assert tried(client, model, "merge", "scrap", "waste")["result"]["changes"] == 1
+    ok(client.post(f"{model}/labels/merge", json={"label": "scrap", "into": "waste"}))
+    assert searched(client, model)["state"] == "succeeded"

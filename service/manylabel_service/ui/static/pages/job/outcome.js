@@ -5,6 +5,7 @@ import { call, ofModel } from '../../core/api.js';
 import { h, link, replace, route, shown } from '../../core/dom.js';
 import { counted, value } from '../../core/format.js';
 import { section } from '../../core/section.js';
+import { comparison as comparisonOfLabels } from '../labels/comparison.js';
 import { MEASURES } from '../model/curves.js';
 import { promote } from '../model/promote.js';
 
@@ -14,9 +15,13 @@ export function outcome(live) {
   const said = h('div', { 'aria-live': 'polite' });
   const element = section('Result', { signal, hidden: true }, (body) => {
     let drawn = null;
-    live.on(({ result, data }) => {
-      if (!result || drawn === result.version) return;
-      drawn = result.version;
+    live.on(({ result, data, trainer }) => {
+      if (!result || drawn === (result.version ?? result.position)) return;
+      drawn = result.version ?? result.position;
+      if (trainer === 'dry_run') {
+        replace(body, comparisonOfLabels(result));
+        return;
+      }
       draw(body, result, data).catch((error) => { if (!signal.aborted) replace(body, shown(error)); });
     });
   });

@@ -11,7 +11,7 @@ export function comparison({ suggestion, examples, changes, conflicts, before, a
   return h('div', { class: 'comparison' },
     h('p', {}, `${count(changes)} of ${counted(examples, 'example')} would have other labels.`),
     conflicts.length > 0 && h('ul', {}, conflicts.map((conflict) => h('li', { class: 'bad' }, conflict))),
-    h('div', { class: 'scroll' }, h('table', {}, h('caption', {}, 'Each example is predicted before it is learnt, without and with the change.'),
+    h('div', { class: 'scroll', tabindex: 0, role: 'group', 'aria-label': 'Metrics' }, h('table', {}, h('caption', {}, 'Each example is predicted before it is learnt, without and with the change.'),
       h('thead', {}, h('tr', {}, h('th', {}, 'Metric'), ['Without', 'With'].map((title) => h('th', { class: 'number', scope: 'col' }, title)))),
       h('tbody', {},
         row('micro-F1', value(before.micro_f1), value(after.micro_f1)),

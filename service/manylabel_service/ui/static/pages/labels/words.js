@@ -18,7 +18,7 @@ const named = (name) => h('strong', {}, name);
 export function reason({ why, label, into, parent, evidence: { examples, together, means, last_seen: [last] } }) {
   switch (why) {
     case 'spelling': return [named(label), ' and ', named(into), ' differ only in spelling.'];
-    case 'plural': return [named(label), ' and ', named(into), ' are the singular and the plural of one word.'];
+    case 'plural': return [named(label), ' and ', named(into), ' are one word in the singular and in the plural.'];
     case 'slip': return [named(label), ' and ', named(into), ' differ in one letter, and the model hardly tells them apart.'];
     case 'together': return [named(label), ' and ', named(into), ' are nearly always given together.'];
     case 'alike': return [named(label), ' and ', named(into), ' are hardly ever given together, and the model cannot tell them apart.'];
