@@ -294,7 +294,7 @@ def _cost(args: argparse.Namespace, server: servers.Server) -> None:
     print(f"{'set: us of the event loop':38}{'predict':>10}{'stored':>10}{'labels':>10}")
     for name in args.sets.split(","):
         stream = stream_of(args, name)
-        n = min(2_000, len(stream.records) // 2)
+        n = min(500, len(stream.records) // 2)
         for target in (None, EXACT) * 3:
             with model(server.port, target) as client:
                 learnt = [
