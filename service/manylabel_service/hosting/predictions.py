@@ -19,7 +19,8 @@ class Prediction(NamedTuple):
     `probabilities` of the same labels, and `explanations` of predicted labels, are present only if requested. Where
     precision is promised, `auto` has the labels that may be applied unseen, `review` says whether the example needs
     review, and `decision` has the values needed to count this later. Where parity is promised, `undrawn` is the
-    deferral, and a stored prediction has the `deferral` with its audit drawn.
+    deferral, and a stored prediction has the `deferral` with its audit drawn; `check` says whether people should check
+    the answer.
     """
 
     labels: list[str]
@@ -32,10 +33,15 @@ class Prediction(NamedTuple):
     decision: Decision | None = None
     undrawn: Deferral | None = None
     deferral: Deferral | None = None
+    check: bool = False
 
     def drawn(self, id: str) -> "Prediction":
         """Return the prediction to store with this id, which draws its audit."""
-        return self if self.undrawn is None else self._replace(deferral=self.undrawn.drawn(ulid.chance(id)))
+        if self.undrawn is None:
+            return self
+        chance = ulid.chance(id)
+        deferral = self.undrawn.drawn(chance)
+        return self._replace(deferral=deferral, check=deferral.to_check(chance))
 
     @property
     def margins(self) -> NDArray[np.float64]:

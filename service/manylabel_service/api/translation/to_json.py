@@ -176,6 +176,8 @@ def to_dict(prediction: Prediction, selection: Selection, id: str | None = None)
         document["auto"], document["review"] = prediction.auto, prediction.review
     if id is not None and prediction.deferral is not None:
         document["ask"], document["why"] = prediction.deferral.ask, prediction.deferral.why
+        if prediction.check:
+            document["check"] = True
     if prediction.explanations is not None:
         document["explanations"] = {label: _explanation(each) for label, each in prediction.explanations.items()}
     if selection.learning is not None:

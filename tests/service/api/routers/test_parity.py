@@ -79,7 +79,40 @@ def test_labels_of_the_teacher_for_an_answered_prediction_are_refused(client: Te
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (409, "/examples/0/id")
     assert (account_of(client, model), ok(client.get(model))["updates"]) == (before, updates)
     ok(tell(client, model, one["id"], one["labels"], "human"))  # people may correct it
-    assert account_of(client, model) == before
+    after = account_of(client, model)
+    assert after["people"] == {**before["people"], "model_right": 1, "checked": after["people"]["checked"]}
+    assert {**after, "people": None} == {**before, "people": None}
+
+
+def test_a_correction_of_labels_of_the_teacher_shows_that_it_was_wrong(client: TestClient, model: str) -> None:
+    one = predicted(client, model, {"xp": 1})
+    position = ok(tell(client, model, one["id"], ["p"]))["position"]
+    ok(client.post(f"{model}/update", json={"x": {"xp": 1}, "y": ["q"]}))
+    ok(client.post(f"{model}/correct", json={"position": position, "y": {"q": True}}))
+    assert account_of(client, model)["people"] == {
+        "model_right": 0,
+        "model_wrong": 0,
+        "teacher_right": 0,
+        "teacher_wrong": 1,
+        "checked": 0,
+        "right_share": None,
+        "right_low": 0.0,
+        "right_high": 1.0,
+    }
+
+
+def test_a_random_share_of_the_answers_is_to_be_checked_by_people(client: TestClient, model: str) -> None:
+    loop(client, model, 260)
+    examples = [{"x": item["x"]} for item in items(400, 1)]
+    batch = ok(client.post(f"{model}/predict?keep=true", json={"examples": examples}))["predictions"]
+    alone = [one for one in batch if not one["ask"]]
+    drawn = [one for one in batch if one.get("check")]
+    assert all(one in alone for one in drawn)
+    assert 0 < len(drawn) < len(alone) / 4
+    before = account_of(client, model)["people"]["checked"]
+    for one in drawn[:3]:
+        ok(tell(client, model, one["id"], one["labels"], "human"))
+    assert account_of(client, model)["people"]["checked"] == before + len(drawn[:3])
 
 
 def test_partial_labels_of_the_teacher_are_refused(client: TestClient, model: str) -> None:
