@@ -43,6 +43,14 @@ def updates_of(model: Model) -> int:
     return model.metrics_history().updates
 
 
+def test_with_keep_asked_the_answers_of_the_model_are_not_stored(model: Model) -> None:
+    answers = list(with_teacher(model, rule, keep="asked").many(examples(250), batch_size=10))
+    alone = [answer.prediction for answer in answers if not answer.asked]
+    assert len(alone) > 20
+    assert [one.id is not None for one in alone] == [one.check is True for one in alone]
+    assert updates_of(model) == 250 - len(alone)
+
+
 def account_of(model: Model) -> Any:
     promise = model.metrics().promise
     assert promise is not None

@@ -115,6 +115,33 @@ def test_a_random_share_of_the_answers_is_to_be_checked_by_people(client: TestCl
     assert account_of(client, model)["people"]["checked"] == before + len(drawn[:3])
 
 
+def test_with_keep_asked_only_predictions_that_someone_labels_are_stored(client: TestClient, model: str) -> None:
+    loop(client, model, 260)
+    before = account_of(client, model)
+    known = len(ok(client.get(f"{model}/predictions?limit=100"))["predictions"])
+    examples = [{"x": item["x"]} for item in items(200, 1)]
+    predictions = ok(client.post(f"{model}/predict?keep=asked", json={"examples": examples}))["predictions"]
+    stored = [one for one in predictions if "id" in one]
+    assert stored == [one for one in predictions if one["ask"] or one.get("check")]
+    assert len(stored) < 150
+    assert {one["why"] for one in predictions} >= {"sure", "audit"}
+    assert len(ok(client.get(f"{model}/predictions?limit=100"))["predictions"]) == min(100, known + len(stored))
+    after = account_of(client, model)
+    served = after["answered"] + after["asked"] - before["answered"] - before["asked"]
+    assert 200 <= served < 300  # with those before that were not logged yet
+    assert after["audits_waiting"] == sum(one["why"] == "audit" for one in predictions)
+    for one in stored:
+        ok(tell(client, model, one["id"], one["labels"], "machine" if one["ask"] else "human"))
+    assert account_of(client, model)["audits_waiting"] == 0
+
+
+def test_without_a_promise_of_parity_all_predictions_are_stored_with_keep_asked(client: TestClient) -> None:
+    address = create(client, "keep-asked-without-promise")
+    one = ok(client.post(f"{address}/predict?keep=asked", json={"x": {"xp": 1}}))
+    assert "ask" not in one
+    ok(tell(client, address, one["id"], ["p"], "human"))
+
+
 def test_partial_labels_of_the_teacher_are_refused(client: TestClient, model: str) -> None:
     one = predicted(client, model, {"xp": 1})
     answer = tell(client, model, one["id"], {"p": True})
