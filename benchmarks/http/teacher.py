@@ -190,7 +190,8 @@ def stream_of(args: argparse.Namespace, name: str) -> Stream:
     """Return the first documents of a set, in the order of the file."""
     rows = load_records(args.data, name)[: args.rows]
     labels = [set(row["tags"]) for row in rows]
-    return Stream([{"title": row["title"], "text": row["text"]} for row in rows], labels, labels)
+    fields = [field for field in ("title", "text", "section", "priority") if field in rows[0]]
+    return Stream([{field: row[field] for field in fields} for row in rows], labels, labels)
 
 
 def noisy(stream: Stream) -> Stream:
