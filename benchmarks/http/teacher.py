@@ -19,6 +19,7 @@ one to 5 % of the documents.
 import argparse
 import http.client
 import json
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -86,9 +87,13 @@ class Client:
     def send(self, method: str, path: str, body: Any = None) -> Any:
         """Send a request, and return the response."""
         headers = {"Content-Type": "application/json"}
-        self._connection.request(method, f"/v1/models{path}", None if body is None else json.dumps(body), headers)
-        answer = self._connection.getresponse()
-        content = answer.read()
+        while True:
+            self._connection.request(method, f"/v1/models{path}", None if body is None else json.dumps(body), headers)
+            answer = self._connection.getresponse()
+            content = answer.read()
+            if answer.status != 503:
+                break
+            time.sleep(1.0)  # the server compiles
         if answer.status >= 400:
             raise SystemExit(f"{method} {path}: {answer.status} {content[:500]!r}")
         return json.loads(content) if content else None
