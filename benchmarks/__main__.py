@@ -8,6 +8,7 @@ from benchmarks.batch import sections
 from benchmarks.history import costs as history_costs
 from benchmarks.history import measures as history
 from benchmarks.http import doubts, many_models, parts
+from benchmarks.http import teacher as teacher_server
 from benchmarks.install import extras as install
 from benchmarks.integrations import parts as integrations
 from benchmarks.online import (
@@ -43,6 +44,7 @@ BENCHMARKS = {
     "history-costs": history_costs,
     "promise": promise,
     "teacher": teacher,
+    "teacher-server": teacher_server,
     "http": parts,
     "many-models": many_models,
     "doubts": doubts,

@@ -211,13 +211,17 @@ def test_the_account_of_a_teacher_is_shown(watched: Watched, site: Site, name: s
     def ask(x: dict[str, float]) -> list[str]:
         return [f"topic {word[1:]}" for word in x] if draw.random() < 0.9 else ["odd"]
 
-    list(with_teacher(model, ask).many([{f"w{draw.randrange(4)}": 1.0} for _ in range(300)]))
+    answers = list(with_teacher(model, ask).many([{f"w{draw.randrange(4)}": 1.0} for _ in range(300)]))
+    alone = next(answer.prediction for answer in answers if not answer.asked)
+    assert alone.id is not None
+    model.label(alone.id, ["unheard of"])
     promised = model.metrics().promise
     assert promised is not None
     account = promised["parity"]
     assert account["answered"] > 0
     expect(panel).to_contain_text(f"{account['audits_waiting']} waiting")
     expect(panel).to_contain_text(f"asked {account['asked']}")
+    expect(panel).to_contain_text("model wrong 1 of 1")
     expect(panel.locator("ml-table tbody tr")).to_have_count(len(account["labels"]))
     panel.get_by_label("Price of 1,000 calls").fill("1000")
     expect(panel.locator("output")).to_contain_text(f"saved: {account['answered']}")

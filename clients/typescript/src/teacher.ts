@@ -64,6 +64,8 @@ export interface TeacherOptions {
   retry?: Partial<Retry>;
   /** Labels that the teacher may use; an answer with another label counts as failed. Any if omitted. */
   labels?: Iterable<string>;
+  /** With `asked`, the server stores an answer of the model only if people should check it; `true` if omitted. */
+  keep?: "true" | "asked";
   /** Waits for a number of seconds; for tests. */
   sleep?: (seconds: number) => Promise<unknown>;
 }
@@ -120,13 +122,13 @@ export function withTeacher<X extends Features>(
   options: TeacherOptions = {},
 ): Taught<X> {
   const retry = { ...TEACHER_RETRY, ...options.retry };
-  const { source = "machine", sleep = wait } = options;
+  const { source = "machine", keep = "true", sleep = wait } = options;
   const known = options.labels && new Set(options.labels);
   const path = { name: model };
 
   async function predict(xs: X[]): Promise<Schemas["Prediction"][]> {
     const body = { examples: xs.map((x) => ({ x })) };
-    const params = { path, query: { keep: "true" as const } };
+    const params = { path, query: { keep } };
     const found = unwrap(await client.POST("/v1/models/{name}/predict", { params, body }));
     return "predictions" in found ? found.predictions : [found];
   }

@@ -54,11 +54,16 @@ PARITY, AUDIT_RATE, SETTINGS_VERSION = range(3)
 ACCOUNT, OPENINGS, WEIGHT, LEARNT, SETTLED, STOOD_FOR, WRONG, SQUARES, ANSWERED, EMPTY, UNSURE, AUDITS, EXPIRED = range(
     13
 )
+PEOPLE, DRAWN = 13, 17
 """Numbers: the account, how often the gate opened, the weight of the next example in the plan, answers of the teacher
 learnt; of the audits of the open gate that have an outcome their number, the examples that they stand for, the
 estimated disagreements, and the sum of squares of these; examples answered, those answered without a label, unsure
-examples, audits of sure examples, and audits that expired without an answer."""
-N_NUMBERS = 13
+examples, audits of sure examples, and audits that expired without an answer. From `PEOPLE` on, what people found: right
+and wrong answers of the model, and of the teacher; from `DRAWN` on, right and wrong ones of the answers drawn for a
+check."""
+N_NUMBERS = 19
+CHECK_RATE = 0.05
+"""Share of the answers served without the teacher that are drawn for people to check."""
 
 
 @compiled

@@ -39,7 +39,7 @@ class ParityMemory(NamedTuple):
     covariance: NDArray[np.float64]  # (9, 9)
     # (4, 64): weighted sums of agreement, of examples, of expected agreement, and of squared weights, by score
     bins: NDArray[np.float64]
-    numbers: NDArray[np.float64]  # (13,): the account and counts, see `_rule`
+    numbers: NDArray[np.float64]  # (19,): the account and counts, see `_rule`
     # (2, at least n_labels): audits in which the answer, or only the teacher, had the label
     labels: NDArray[np.float64]
 
@@ -80,6 +80,13 @@ class Deferral(NamedTuple):
         values = self.values.copy()
         values[_rule.ASK] = 1.0 if chance < self.rate else 0.0
         return Deferral(values)
+
+    def to_check(self, chance: float) -> bool:
+        """Return whether people should check the answer: a random share of those served without the teacher.
+
+        `chance` is the number that drew the audit.
+        """
+        return not self.ask and chance >= 1.0 - _rule.CHECK_RATE * (1.0 - self.rate)
 
     def check(self) -> Deferral:
         """Return the decision; raise ValueError if it cannot come from a `Parity`."""
@@ -224,6 +231,13 @@ class Parity:
         """Count an audit that was drawn with probability `rate`, and whose answer never came, as wrong."""
         self.memory.numbers[_rule.EXPIRED] += 1.0
         _rule.settle(self.memory, self._settings, rate, 1.0)
+
+    def count_person(self, right: bool, *, teacher: bool, drawn: bool = False) -> None:
+        """Count what a person says about an answer of the model, or of the teacher; `drawn` if it was to be checked."""
+        numbers = self.memory.numbers
+        numbers[_rule.PEOPLE + 2 * teacher + (not right)] += 1.0
+        if drawn:
+            numbers[_rule.DRAWN + (not right)] += 1.0
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of the state; views, not copies."""

@@ -45,8 +45,41 @@ def report(parity: Parity, names: Sequence[str], n_waiting: int = 0) -> dict[str
         "spread": math.sqrt(numbers[_rule.SQUARES]),
         "allowed": (1.0 - target.parity) * numbers[_rule.STOOD_FOR] + credit,
         "openings": openings,
+        "people": _by_people(numbers),
         "labels": _by_label(parity, names),
     }
+
+
+def _by_people(numbers: list[float]) -> dict[str, Any]:
+    """Return what people found, and the interval of the share of right answers, by those drawn for a check."""
+    counts = [int(number) for number in numbers[_rule.PEOPLE :]]
+    right, wrong = counts[_rule.DRAWN - _rule.PEOPLE :]
+    low, high = wilson(right, right + wrong)
+    names = ("model_right", "model_wrong", "teacher_right", "teacher_wrong")
+    return {
+        **dict(zip(names, counts, strict=False)),
+        "checked": right + wrong,
+        "right_share": _share(right, right + wrong),
+        "right_low": low,
+        "right_high": high,
+    }
+
+
+def wilson(part: int, whole: int) -> tuple[float, float]:
+    """Return the Wilson interval of a share at 95 %; 0 to 1 without examples.
+
+    Examples
+    --------
+    >>> low, high = wilson(9, 10)
+    >>> round(low, 3), round(high, 3)
+    (0.596, 0.982)
+    """
+    if whole == 0:
+        return 0.0, 1.0
+    share, z2 = part / whole, 1.96**2
+    middle, spread = share + z2 / (2 * whole), 1.96 * math.sqrt((share * (1.0 - share) + z2 / (4 * whole)) / whole)
+    divisor = 1.0 + z2 / whole
+    return max(0.0, (middle - spread) / divisor), min(1.0, (middle + spread) / divisor)
 
 
 def _share(part: float, whole: float) -> float | None:

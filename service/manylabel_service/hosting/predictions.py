@@ -19,7 +19,8 @@ class Prediction(NamedTuple):
     `probabilities` of the same labels, and `explanations` of predicted labels, are present only if requested. Where
     precision is promised, `auto` has the labels that may be applied unseen, `review` says whether the example needs
     review, and `decision` has the values needed to count this later. Where parity is promised, `undrawn` is the
-    deferral, and a stored prediction has the `deferral` with its audit drawn.
+    deferral, and a stored prediction has the `deferral` with its audit drawn; `check` says whether people should check
+    the answer. `stored` is false for a prediction that is not stored, because it needs no labels.
     """
 
     labels: list[str]
@@ -32,10 +33,18 @@ class Prediction(NamedTuple):
     decision: Decision | None = None
     undrawn: Deferral | None = None
     deferral: Deferral | None = None
+    check: bool = False
+    stored: bool = True
 
-    def drawn(self, id: str) -> "Prediction":
-        """Return the prediction to store with this id, which draws its audit."""
-        return self if self.undrawn is None else self._replace(deferral=self.undrawn.drawn(ulid.chance(id)))
+    def drawn(self, id: str, asked: bool = False) -> "Prediction":
+        """Return the prediction with this id, which draws its audit; with `asked`, it is stored only if the teacher is
+        asked, or people should check it."""
+        if self.undrawn is None:
+            return self
+        chance = ulid.chance(id)
+        deferral = self.undrawn.drawn(chance)
+        check = deferral.to_check(chance)
+        return self._replace(deferral=deferral, check=check, stored=deferral.ask or check or not asked)
 
     @property
     def margins(self) -> NDArray[np.float64]:
@@ -61,10 +70,10 @@ class MadePredictions(Sequence[Prediction]):
 
 
 class DrawnPredictions(Sequence[Prediction]):
-    """Predictions to store with these ids, which draw their audits."""
+    """Predictions to store with these ids, which draw their audits; see `Prediction.drawn`."""
 
-    def __init__(self, predictions: Sequence[Prediction], ids: Sequence[str]) -> None:
-        self._predictions, self._ids = predictions, ids
+    def __init__(self, predictions: Sequence[Prediction], ids: Sequence[str], asked: bool = False) -> None:
+        self._predictions, self._ids, self._asked = predictions, ids, asked
 
     def __len__(self) -> int:
         return len(self._predictions)
@@ -75,8 +84,8 @@ class DrawnPredictions(Sequence[Prediction]):
     def __getitem__(self, index: slice) -> "DrawnPredictions": ...
     def __getitem__(self, index: int | slice) -> "Prediction | DrawnPredictions":
         if isinstance(index, slice):
-            return DrawnPredictions(self._predictions[index], self._ids[index])
-        return self._predictions[index].drawn(self._ids[index])
+            return DrawnPredictions(self._predictions[index], self._ids[index], self._asked)
+        return self._predictions[index].drawn(self._ids[index], self._asked)
 
 
 class Predictions(Sequence[Prediction]):

@@ -88,17 +88,17 @@ class PredictionStore:
         columns_of: Callable[[Iterable[str]], Sequence[int]] | None = None,
         records: Sequence[bytes] | None = None,
     ) -> None:
-        """Store features and returned scores under each id until they expire.
+        """Store features and returned scores under each id until they expire, except for those not to be stored.
 
         The scores of a prediction belong to the first labels, in order, unless `columns_of` returns the columns of
         labels (-1: no column). `records` are the examples as posted, in JSON, if they must be stored too.
         """
-        parts = zip(xs, predictions, repeat(None) if records is None else records, strict=False)
-        kept = (
-            StoredPrediction(x, _in_columns(one, columns_of), None, record, one.decision, one.deferral)
-            for x, one, record in parts
+        parts = zip(ids, xs, predictions, repeat(None) if records is None else records, strict=False)
+        await self._put(
+            (id, StoredPrediction(x, _in_columns(one, columns_of), None, record, one.decision, one.deferral))
+            for id, x, one, record in parts
+            if one.stored
         )
-        await self._put(ids, kept)
 
     async def put_answers(self, ids: Sequence[str], predictions: Sequence[Prediction], version: int) -> None:
         """Store predictions of a version of a trained model, without features; raises like `put`."""
@@ -106,12 +106,14 @@ class PredictionStore:
             StoredPrediction(NO_FEATURES, prediction.margins, ServedBy(version, tuple(prediction.scores)))
             for prediction in predictions
         )
-        await self._put(ids, answers)
+        await self._put(zip(ids, answers, strict=True))
 
-    async def _put(self, ids: Sequence[str], predictions: Iterable[StoredPrediction]) -> None:
+    async def _put(self, predictions: Iterable[tuple[str, StoredPrediction]]) -> None:
         kept: dict[str, bytes] = {}
-        async for id, prediction in in_slices(zip(ids, predictions, strict=True)):
+        async for id, prediction in in_slices(predictions):
             kept[id] = encode_kept(prediction)
+        if not kept:
+            return
         put, give_up = self._store.predictions.put, time.monotonic() + SEALED_SECONDS
         while True:
             try:

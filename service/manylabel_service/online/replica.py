@@ -512,7 +512,7 @@ class Replica(Applier):
         with self._keys.hold(key):
             place, example = await self._learnt_example(position, index)
             model = self.model
-            corrects = Corrects(*place, None if y.complete else y.names)
+            corrects = Corrects(*place, None if y.complete else y.names, example.source)
             for label in model.resolve(y).names:
                 model.check_label(label)
             corrected = model.corrected(example, y)

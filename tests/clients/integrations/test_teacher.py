@@ -14,6 +14,7 @@ from tests.support.cases import for_each
 from tests.support.http_server import http_server
 
 from manylabel_clients import AsyncClient, Client, Model, TeacherBusy, TeacherFailed, TeacherRefuses, with_teacher
+from manylabel_clients.command.output.measures import print_parity
 from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.http.transport.retry import Retry
 from manylabel_clients.integrations.teacher import self_agreement
@@ -41,6 +42,31 @@ def model(client: Client, name: str) -> Model:
 
 def updates_of(model: Model) -> int:
     return model.metrics_history().updates
+
+
+def test_with_keep_asked_the_answers_of_the_model_are_not_stored(model: Model) -> None:
+    answers = list(with_teacher(model, rule, keep="asked").many(examples(250), batch_size=10))
+    alone = [answer.prediction for answer in answers if not answer.asked]
+    assert len(alone) > 20
+    assert [one.id is not None for one in alone] == [one.check is True for one in alone]
+    assert updates_of(model) == 250 - len(alone)
+
+
+def test_the_account_shows_what_people_found(model: Model, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = list(with_teacher(model, rule).many(examples(250), batch_size=10))
+    print_parity(account_of(model))
+    assert "found by people" not in capsys.readouterr().out
+    for answer in answers:
+        if not answer.asked:
+            assert answer.prediction.id is not None
+            model.label(answer.prediction.id, ["other"] if answer.prediction.check else answer.prediction.labels)
+    people = account_of(model)["people"]
+    drawn = sum(answer.prediction.check is True for answer in answers)
+    assert (people["model_wrong"], people["checked"]) == (drawn, drawn)
+    print_parity(account_of(model))
+    out = capsys.readouterr().out
+    assert f"model wrong {drawn} of {sum(not answer.asked for answer in answers)}, teacher wrong 0 of 0" in out
+    assert ("drawn checks" in out) == (drawn > 0)
 
 
 def account_of(model: Model) -> Any:

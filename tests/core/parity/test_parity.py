@@ -224,3 +224,14 @@ def test_a_damaged_deferral_is_refused(at, value):
         Deferral(values).check()
     with pytest.raises(ValueError, match="deferral"):
         Deferral(deferral.values[:-1]).check()
+
+
+def test_answers_to_check_are_drawn_evenly_among_those_served_at_any_audit_rate() -> None:
+    chances = (np.arange(100_000) + 0.5) / 100_000
+    for rate in (0.05, 0.5, 0.97, 1.0):
+        values = np.zeros(14)
+        values[[1, 2]] = rate, 1.0
+        drawn = [(Deferral(values).drawn(chance), chance) for chance in chances.tolist()]
+        alone = [deferral.to_check(chance) for deferral, chance in drawn if not deferral.ask]
+        assert not any(deferral.to_check(chance) for deferral, chance in drawn if deferral.ask)
+        assert len(alone) == 0 or np.mean(alone) == pytest.approx(0.05, abs=1e-3)

@@ -207,7 +207,8 @@ def corrections(draw: st.DrawFn, position: int) -> Update:
     at = str(draw(st.integers(1, max(1, position - 1))))
     labels = draw(st.none() | st.lists(letters, unique=True, max_size=2).map(tuple))
     learnt = draw(st.lists(examples(), max_size=1).map(tuple))
-    return Update(learnt, draw(keys), corrects=Corrects(at, draw(st.integers(0, 1)), labels))
+    source = draw(st.sampled_from(["human", "machine"]))
+    return Update(learnt, draw(keys), corrects=Corrects(at, draw(st.integers(0, 1)), labels, source))
 
 
 @st.composite

@@ -8,9 +8,10 @@ from tests.service.online.state.test_parity import TARGET, account_of
 from tests.service.online.state.test_promises import rows
 
 from manylabel_service import ulid
-from manylabel_service.errors import InvalidExample, PredictionNotDeferred, QueueFull
+from manylabel_service.errors import InvalidExample, PredictionLabelled, PredictionNotDeferred, QueueFull
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.hosting.predictions import DrawnPredictions, Prediction
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online import replica as replica_module
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.spec import ModelSpec
@@ -185,3 +186,65 @@ async def test_labels_of_the_teacher_that_the_promise_refuses(any_fleet: Any) ->
         await tell(replica, id, rows(1)[0], y=Labels(("p",), rows(1)[0].y.signs[:1], complete=False))
     assert replica.model.promises.to_array().tobytes() == before
     await tell(replica, *alone, source="human")
+
+
+async def _waiting(replica: Replica, n: int) -> dict[str, Example]:
+    """Serve examples until this number of audits waits for the teacher; return the examples by id."""
+    waiting: dict[str, Example] = {}
+    for seed in range(1000):
+        for example in rows(10, seed):
+            ((id, one),) = await predicted(replica, [example])
+            assert one.deferral is not None
+            if one.deferral.why == "audit":
+                waiting[id] = example
+            elif one.deferral.ask:
+                await tell(replica, id, example)
+            if len(waiting) == n:
+                return waiting
+    raise AssertionError("too few audits")
+
+
+async def test_an_answer_acknowledged_before_a_kill_counts_once(any_fleet: Any) -> None:
+    (registry, *_), (replica, *_) = await hosted(any_fleet, 1)
+    waiting = await _waiting(replica, 10)
+    told = [*waiting][:5]
+    for id in told:
+        await tell(replica, id, waiting[id], key=IdempotencyKey(id, b"digest"))
+    served = await predicted(replica, rows(200, 5))
+    id, example = next((id, each) for (id, one), each in zip(served, rows(200, 5), strict=True) if not asked(one))
+    await tell(replica, id, example, source="human", key=IdempotencyKey(id, b"digest"))
+    before, updates = replica.model.promises.to_array().tobytes(), replica.model.updates
+    assert account_of(replica.model)["audits_waiting"] >= 5
+    assert account_of(replica.model)["people"]["model_right"] == 1
+    await any_fleet.kill(registry)
+    again = await (await any_fleet.start()).get("m")
+    assert again.model.promises.to_array().tobytes() == before
+    for each in (*told, id):  # a client that did not see the response sends the labels again
+        repeated = await again.replayed(IdempotencyKey(each, b"digest"))
+        assert repeated is not None
+        with pytest.raises(PredictionLabelled):
+            await tell(again, each, example)
+    assert (again.model.promises.to_array().tobytes(), again.model.updates) == (before, updates)
+
+
+async def test_each_of_several_servers_sees_an_audit_expire_and_it_counts_once(
+    fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registries, replicas = await hosted(fleet, 2, prediction_ttl_seconds=100.0)
+    now = 1_700_000_000_000
+    monkeypatch.setattr(replica_module, "now_ms", lambda: now)
+    waiting = await _waiting(replicas[0], 6)
+    now += 100_000
+    later = await asyncio.gather(*(_waiting(replica, 1) for replica in replicas))
+    await fleet.agreed()
+    (account,) = {str(account_of(replica.model)) for replica in replicas}
+    assert account_of(replicas[1].model)["audits_without_answer"] == 6
+    assert {*replicas[0].model.promises.waiting} == {id for each in later for id in each}
+    await fleet.kill(registries[0])
+    again = await (await fleet.start(prediction_ttl_seconds=100.0)).get("m")
+    assert str(account_of(again.model)) == account
+    for id, example in waiting.items():
+        await tell(again, id, example)  # too late to count
+    late = account_of(again.model)
+    assert late["audits_without_answer"] == 6
+    assert late["estimated_wrong"] == account_of(replicas[1].model)["estimated_wrong"]

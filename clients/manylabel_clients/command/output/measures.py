@@ -63,11 +63,25 @@ def print_parity(account: Mapping[str, Any]) -> None:
             "without a label": "-" if empty is None else f"{empty:.1%} of the answers",
             "audits": f"{audits}, {account['audits_without_answer']:,} without an answer",
             "estimated wrong": f"{wrong} ± {spread}; allowed {account['allowed']:,.4g}",
+            **_by_people(account["people"]),
         }
     )
     differ = [(one["label"], f"{one['added']:,}", f"{one['missed']:,}") for one in account["labels"][:MAX_LABELS]]
     if differ:
         print_table(("labels that differ in audits", "added", "missed"), differ)
+
+
+def _by_people(people: Mapping[str, Any]) -> dict[str, str]:
+    """Return what people found, if they labelled anything."""
+    model, teacher = ((people[f"{who}_wrong"], people[f"{who}_right"]) for who in ("model", "teacher"))
+    found = {}
+    if sum(model) + sum(teacher):
+        told = [f"{who} wrong {one[0]:,} of {sum(one):,}" for who, one in (("model", model), ("teacher", teacher))]
+        found["found by people"] = ", ".join(told)
+    if people["checked"]:
+        low, high = people["right_low"], people["right_high"]
+        found["drawn checks"] = f"{people['right_share']:.1%} of {people['checked']:,} right ({low:.1%} to {high:.1%})"
+    return found
 
 
 def print_promise(account: Mapping[str, Any]) -> None:

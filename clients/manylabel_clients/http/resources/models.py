@@ -55,8 +55,9 @@ from manylabel_clients.http.transport.batches import BATCH_SIZE, Batches, Items,
 from manylabel_clients.http.transport.exchange import Exchange, count_from, read
 from manylabel_clients.http.transport.sse import EventStream
 
-Keep = bool | Literal["record"]
-"""Whether the server stores the prediction for delayed labels; with "record", also the example as posted."""
+Keep = bool | Literal["record", "asked"]
+"""Whether the server stores the prediction for delayed labels; with "record", also the example as posted; with "asked",
+only if the teacher is asked, or people should check the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,9 @@ class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, LabelHealthCalls, Forget
         ----------
         x : Features
             The example.
-        keep : bool or "record"
-            Whether the server stores the example, for `label`; with "record" also as it was posted.
+        keep : bool, "record" or "asked"
+            Whether the server stores the example, for `label`; with "record" also as it was posted; with "asked" only
+            if the teacher is asked, or people should check the answer.
         at_least : str, optional
             Position of a receipt: the prediction includes all updates up to it.
         version : int, optional
@@ -343,7 +345,7 @@ class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, LabelHealthCalls, Forget
         yield from self._delete(with_query(self._path, followers="delete" if followers else None))
 
     def _predict_path(self, keep: Keep, at_least: str | None, version: int | None) -> str:
-        kept = None if not keep else "record" if keep == "record" else "true"
+        kept = None if not keep else "true" if keep is True else keep
         return with_query(f"{self._path}/predict", keep=kept, version=version, at_least=at_least)
 
     def _post_many(

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 
 from manylabel_clients.http.errors import Conflict, Expired, ManyLabelError
 from manylabel_clients.http.resources.examples import Features
@@ -62,12 +62,14 @@ class _Rules:
     Attributes
     ----------
     vocabulary : labels that the teacher may use; None for any.
+    keep : predictions that the server stores.
     """
 
     source: str
     retry: Retry
     vocabulary: frozenset[str] | None
     sleep: Callable[[float], Any] = field(repr=False)
+    keep: Literal[True, "asked"] = True
 
     def labels(self, found: Any) -> list[str]:
         """Return the teacher's labels, each once. Raises ValueError or TypeError for something else."""
@@ -127,7 +129,7 @@ class Taught:
         ValueError
             If the model promises no parity.
         """
-        prediction = self._model.predict(x, keep=True)
+        prediction = self._model.predict(x, keep=self._rules.keep)
         if not _asked(prediction):
             return prediction.labels
         labels = self._ask(x)
@@ -149,7 +151,7 @@ class Taught:
         rest = iter(xs)
         with ThreadPoolExecutor(workers, "teacher") as pool:
             while chunk := list(islice(rest, batch_size)):
-                predictions = self._model.predict_many(chunk, batch_size=batch_size, keep=True)
+                predictions = self._model.predict_many(chunk, batch_size=batch_size, keep=self._rules.keep)
                 calls = [
                     pool.submit(self._ask, x) if _asked(one) else None
                     for x, one in zip(chunk, predictions, strict=True)
@@ -183,7 +185,7 @@ class AsyncTaught:
 
     async def __call__(self, x: Features) -> list[str]:
         """Return the labels of an example; raises like `Taught`."""
-        prediction = await self._model.predict(x, keep=True)
+        prediction = await self._model.predict(x, keep=self._rules.keep)
         if not _asked(prediction):
             return prediction.labels
         labels = await self._ask(x)
@@ -208,7 +210,7 @@ class AsyncTaught:
                 return await self._ask(x)
 
         async for chunk in _chunks(xs, batch_size):
-            predictions = await self._model.predict_many(chunk, batch_size=batch_size, keep=True)
+            predictions = await self._model.predict_many(chunk, batch_size=batch_size, keep=self._rules.keep)
             asked = [_asked(one) for one in predictions]
             calls = [ask(x) for x, needed in zip(chunk, asked, strict=True) if needed]
             told = iter(await asyncio.gather(*calls, return_exceptions=True))
@@ -291,6 +293,7 @@ def with_teacher(
     source: str = ...,
     retry: Retry = ...,
     labels: Collection[str] | None = ...,
+    keep: Literal[True, "asked"] = ...,
     sleep: Callable[[float], Any] | None = ...,
 ) -> Taught: ...
 @overload
@@ -301,6 +304,7 @@ def with_teacher(
     source: str = ...,
     retry: Retry = ...,
     labels: Collection[str] | None = ...,
+    keep: Literal[True, "asked"] = ...,
     sleep: Callable[[float], Any] | None = ...,
 ) -> AsyncTaught: ...
 def with_teacher(
@@ -310,6 +314,7 @@ def with_teacher(
     source: str = "machine",
     retry: Retry = RETRY,
     labels: Collection[str] | None = None,
+    keep: Literal[True, "asked"] = True,
     sleep: Callable[[float], Any] | None = None,
 ) -> Taught | AsyncTaught:
     """Return a function that labels an example: by the model if it is sure, else by the teacher, who teaches it.
@@ -332,6 +337,9 @@ def with_teacher(
     labels : collection of str, optional
         Labels that the teacher may use; an answer with another label counts as failed. Default: any, new labels are
         learnt.
+    keep : True or "asked"
+        Whether the server stores the model's answers too, so that people can correct them by the id of the prediction;
+        with "asked", it stores only those that people should check.
     sleep : callable, optional
         Waits for a number of seconds; for tests.
 
@@ -344,8 +352,8 @@ def with_teacher(
     if isinstance(model, AsyncModel):
         from asyncio import sleep as sleep_in_loop
 
-        return AsyncTaught(model, call, _Rules(source, retry, vocabulary, sleep or sleep_in_loop))
-    return Taught(model, call, _Rules(source, retry, vocabulary, sleep or time.sleep))
+        return AsyncTaught(model, call, _Rules(source, retry, vocabulary, sleep or sleep_in_loop, keep))
+    return Taught(model, call, _Rules(source, retry, vocabulary, sleep or time.sleep, keep))
 
 
 def _ask(call: Callable[[Any], Collection[str]], x: Any, rules: _Rules) -> list[str]:

@@ -189,7 +189,7 @@ def _line(entry: Entry) -> bytes:
     if isinstance(change, Update):
         line["kind"] = "update"
         if change.corrects is not None:
-            position, index, labels = change.corrects
+            position, index, labels, _ = change.corrects
             line |= {"kind": "correction", "corrects": {"position": position, "index": index, "labels": labels}}
         # One at a time, because the numbers of all as Python objects would take ten times the bytes of the entry.
         examples = b',"examples":[' + b",".join(_json(_example(each)) for each in change.examples) + b"]"

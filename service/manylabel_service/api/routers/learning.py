@@ -52,9 +52,9 @@ _WRITTEN = Field(json_schema_extra={"pattern": POSITION})
 class Predicting(Parameters):
     """Parameters of a prediction."""
 
-    keep: one_of(("false", "true", "record")) = "false"  # type: ignore[valid-type]
+    keep: one_of(("false", "true", "record", "asked")) = "false"  # type: ignore[valid-type]
     """Whether to store the predictions, so that labels can be submitted later; with `record`, also the examples as
-    posted."""
+    posted; with `asked`, only the predictions with `ask` or `check` of a model that promises parity."""
     at_least: Annotated[str, AfterValidator(read_position), _WRITTEN] | None = None
     """Position in the model's log that the response must include."""
     version: Number | None = None
@@ -87,8 +87,10 @@ async def predict(request: Request, name: str) -> Response:
     settings = context.settings
     wanted = read_parameters(request, Predicting)
     async with context.registry.use(name) as hosted:
-        if wanted.keep == "record" and not isinstance(hosted, Replica):
-            raise wrong("keep", "must be true or false for a trained model, which stores no records")
+        if wanted.keep in ("record", "asked") and not isinstance(hosted, Replica):
+            raise wrong(
+                "keep", "must be true or false for a trained model, which stores no records and asks no teacher"
+            )
         if wanted.keep != "false" and isinstance(hosted, Replica):
             hosted.check_leads()  # predictions of a follower cannot be labelled
         records_of = hosted.records
@@ -130,7 +132,9 @@ async def predict(request: Request, name: str) -> Response:
         ids = None
         if wanted.keep != "false":
             ids, facts["expires"] = _new_ids(context, len(items.values))
-            predicted = predicted._replace(predictions=DrawnPredictions(predicted.predictions, ids))
+            predicted = predicted._replace(
+                predictions=DrawnPredictions(predicted.predictions, ids, wanted.keep == "asked")
+            )
         if selection.always_ranked and isinstance(hosted, Replica):
             selection = replace(selection, learning=hosted.model.learning())
         max_bytes = settings.limits.max_response_bytes

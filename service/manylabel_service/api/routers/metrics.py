@@ -86,8 +86,30 @@ class LabelOfParity(ResponseModel):
     """Number of audits in which only the teacher had the label."""
 
 
+class FoundByPeople(ResponseModel):
+    """Answers of the model and of the teacher that people have labelled too."""
+
+    model_right: int
+    """Number of answers served without the teacher whose labels a person confirmed."""
+    model_wrong: int
+    """Number of answers served without the teacher in which a person corrected a label."""
+    teacher_right: int
+    """Number of learnt examples whose labels by the teacher a person confirmed."""
+    teacher_wrong: int
+    """Number of learnt examples in which a person corrected a label of the teacher."""
+    checked: int
+    """Number of answers served without the teacher that were drawn for a check (`check`) and labelled by a person."""
+    right_share: float | None
+    """Share of those whose labels were right; null without any."""
+    right_low: float
+    """Lower end of the interval of this share at 95 % (Wilson)."""
+    right_high: float
+    """Upper end of the interval."""
+
+
 class AccountOfParity(ResponseModel):
-    """Account of a promise of parity. Only stored predictions count, and only labels of the teacher."""
+    """Account of a promise of parity. Only stored predictions count; of labels, only those of the teacher, except in
+    `people`."""
 
     parity: float
     """Promised mean agreement with the teacher of the answers served without it."""
@@ -123,6 +145,8 @@ class AccountOfParity(ResponseModel):
     """Number of disagreements that the promise allows for the same examples."""
     openings: int
     """Number of times that the state became `open`."""
+    people: FoundByPeople
+    """Findings of people; they change neither the account nor `ask`."""
     labels: list[LabelOfParity]
     """Labels that differed in audits, most often first; at most 20."""
 

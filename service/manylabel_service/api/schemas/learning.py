@@ -63,9 +63,11 @@ class Prediction(ResponseModel):
     """Whether the example needs review; present if the model promises a precision."""
     ask: bool | None = None
     """Whether to ask the teacher; if false, serve `labels`, and submit none from the teacher. Present if the model
-    promises parity and the prediction is stored (`keep=true`)."""
+    promises parity, with `keep`."""
     why: Literal["unsure", "audit", "sure"] | None = None
     """Reason to ask or not; `audit`: the answer may well do, and the teacher is asked to verify the promise."""
+    check: Literal[True] | None = None
+    """Present if a person should check the answer: a random 5 % of the answers served without the teacher."""
     explanations: dict[str, Explanation] | None = None
     """Explanation of each predicted label, if `explain` is set."""
     id: str | None = None

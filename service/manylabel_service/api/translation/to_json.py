@@ -164,7 +164,7 @@ def numbers(scores: int, probabilities: bool) -> int:
 
 
 def to_dict(prediction: Prediction, selection: Selection, id: str | None = None) -> dict[str, Any]:
-    """Return the selected part of a prediction as a JSON value, with its id if it is stored."""
+    """Return the selected part of a prediction as a JSON value, with its id, if any, unless it is not stored."""
     prediction, scores_of = selection(prediction)
     document: dict[str, Any] = {"labels": prediction.labels, "scores": prediction.scores}
     if scores_of is not None:
@@ -174,14 +174,16 @@ def to_dict(prediction: Prediction, selection: Selection, id: str | None = None)
         document["probabilities"] = prediction.probabilities
     if prediction.auto is not None:
         document["auto"], document["review"] = prediction.auto, prediction.review
-    if id is not None and prediction.deferral is not None:
+    if prediction.deferral is not None:
         document["ask"], document["why"] = prediction.deferral.ask, prediction.deferral.why
+        if prediction.check:
+            document["check"] = True
     if prediction.explanations is not None:
         document["explanations"] = {label: _explanation(each) for label, each in prediction.explanations.items()}
     if selection.learning is not None:
         found = {label: selection.learning(label) for label in prediction.scores}
         document["learning"] = {label: seen for label, seen in found.items() if seen is not None}
-    if id is not None:
+    if id is not None and prediction.stored:
         document["id"] = id
     return document
 

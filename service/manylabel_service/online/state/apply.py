@@ -113,6 +113,8 @@ class _Block:
         self._signs: list[NDArray[np.int8]] = []
         self._complete: list[bool] = []
         self.complete_targets: list[bool] = []
+        self.is_first: list[bool] = []
+        """Whether the labels are the first of their prediction."""
         self._weights: list[float] = []
         self._label_ends: list[int] = [0]
         self._n_labels: list[int] = []
@@ -157,6 +159,7 @@ class _Block:
         labels, signs = model.take_labels(example.y)
         ids = entry.update.prediction_ids
         id = None if ids is None else ids[entry.taken - 1]
+        self.is_first.append(id is not None and id not in model.labelled)
         labels, signs, complete = model.implied(labels, signs, example.y.complete, id)
         truth = model.without_paused(labels, signs, complete)
         self._labels.extend(truth.columns)
@@ -449,7 +452,7 @@ class ApplyBatch:
             for row in range(len(block)):
                 _measure_other(model, block, row, scores[row])
         if model.promises.parity is not None and block.has_late:
-            _count_teacher(model, block)
+            _count_labels(model, block)
         promise, decisions = model.promises.promise, None
         if promise is not None and probabilities is not None and not corrects:
             decisions = _decide(model, promise, block, scores, probabilities)
@@ -608,12 +611,13 @@ def _decide(
     return decisions
 
 
-def _count_teacher(model: OnlineModel, block: _Block) -> None:
-    """Count the teacher's complete labels of predictions that were served under the promise of parity."""
+def _count_labels(model: OnlineModel, block: _Block) -> None:
+    """Count the teacher's complete labels of predictions that were served under the promise of parity, and the labels
+    of people."""
     promises, hidden = model.promises, set(model.hidden_columns)
     for row, (entry, number) in enumerate(zip(block.entries, block.numbers, strict=True)):
         update, example = entry.update, block.examples[row]
-        if promises.parity is None or example.source != promises.parity.target.of or not block.complete_targets[row]:
+        if promises.parity is None or example.source not in (promises.parity.target.of, "human"):
             continue
         if update.prediction_ids is None or update.served is None or update.deferrals is None:
             continue
@@ -621,11 +625,20 @@ def _count_teacher(model: OnlineModel, block: _Block) -> None:
             continue
         target = block.targets.part(row, row + 1)
         answer = set(np.flatnonzero(update.served[number - 1] > 0).tolist()) - hidden
-        teacher = set(target.indices[target.signs > 0].tolist()) - hidden
+        truth = {column: sign > 0 for column, sign in zip(target.indices.tolist(), target.signs.tolist(), strict=True)}
+        truth = {column: true for column, true in truth.items() if column not in hidden}
         columns = np.array(model.labels.lookup(example.y.names), dtype=np.int64)
         n_others = int(((columns < 0) & (example.y.signs > 0)).sum())
+        id, complete = update.prediction_ids[number - 1], block.complete_targets[row]
+        if example.source != promises.parity.target.of:
+            if block.is_first[row]:
+                promises.count_person(id, deferral, answer, truth | ({-1: True} if n_others else {}), complete)
+            continue
+        if not complete:
+            continue
         was_open = promises.open
-        promises.count_teacher(update.prediction_ids[number - 1], deferral, answer, teacher, n_others)
+        teacher = [column for column, true in truth.items() if true]
+        promises.count_teacher(id, deferral, answer, teacher, n_others)
         if promises.open != was_open:
             entry.openings.append(promises.open)
 

@@ -9,6 +9,7 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_service.hosting.examples import Source
 from manylabel_service.storage import position_key
 
 MAX_CHECKED = 100_000
@@ -31,11 +32,13 @@ class Corrects(NamedTuple):
 
     `number` is the index of the example in its entry. `labels` are the names of the labels that a person has checked;
     None: all. If none of them was wrong, the update has no example; otherwise its example is the corrected one.
+    `source` is that of the labels before.
     """
 
     position: str
     number: int
     labels: tuple[str, ...] | None
+    source: Source = "human"
 
     @property
     def place(self) -> Place:

@@ -12,7 +12,8 @@ something was promised, then by the last line, if it was forgotten. A decision i
 a pair [decision on labels, deferral]. An example is [names, indices, values, label names, signs, complete], then its
 weight, the source of its labels, its vectors, {field: values}, and its reference; defaults at the end (1, "human",
 null) are omitted. A correction continues with [position, index, label names or null, examples], with one example or
-none. The format is the number since which entries have this layout.
+none; before the examples comes the source of the labels so far, unless it is human. The format is the number since
+which entries have this layout.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so an entry replays to the same bits on
 every machine. Decoding executes no code from an entry, and accepts only the output of `encode`.
@@ -103,7 +104,8 @@ def as_followed(change: "Change") -> "Change":
         return change.as_followed()
     if not isinstance(change, Update):
         return change
-    return change._replace(served=None, answered=None, decisions=None, deferrals=None)
+    corrects = change.corrects and change.corrects._replace(source="human")
+    return change._replace(served=None, answered=None, decisions=None, deferrals=None, corrects=corrects)
 
 
 Change = Update | Control
@@ -130,7 +132,9 @@ def encode_head(update: Update) -> bytes:
     """
     _check(update)
     if update.corrects is not None:
-        return _packed_head((_FORMAT, _CORRECTION, *_packed_key(update.key), *update.corrects), len(update.examples))
+        *facts, source = update.corrects
+        facts += [] if source == "human" else [source]
+        return _packed_head((_FORMAT, _CORRECTION, *_packed_key(update.key), *facts), len(update.examples))
     origin: tuple[Any, ...] | None = None
     if update.prediction_ids is not None or update.stream is not None:
         key, lines, through = update.stream or (None, None, None)
@@ -211,13 +215,15 @@ def _update(
     return update
 
 
-def _correction(
-    key: IdempotencyKey | None, position: str, index: int, labels: list[str] | None, examples: list[list[Any]]
-) -> Update:
+def _correction(key: IdempotencyKey | None, position: str, index: int, labels: list[str] | None, *more: Any) -> Update:
+    *sources, examples = more
+    source: Source = sources[0] if sources else "human"
     position_key(position)
     if type(index) is not int or index < 0 or not all(isinstance(label, str) for label in labels or ()):
         raise ValueError("expected the index of an example, and names of labels")
-    corrects = Corrects(position, index, None if labels is None else tuple(labels))
+    if len(sources) > 1 or source not in get_args(Source):
+        raise ValueError("expected the source of the labels of an example")
+    corrects = Corrects(position, index, None if labels is None else tuple(labels), source)
     update = Update(tuple(_unpack(*example) for example in examples), key, corrects=corrects)
     _check(update)
     return update

@@ -567,6 +567,9 @@ class OnlineModel:
         if corrects.labels is not None:
             names = self.labels.names
             columns = self.labels.lookup([self.old_names.current(label, names) for label in corrects.labels])
+        before = self.corrections.find(corrects.place)
+        if before.corrected_at is None and before.columns is not None and (position is not None or columns is None):
+            self.promises.count_correction(corrects.source, right=position is None)
         self.corrections.add(corrects.place, position, columns)
 
     def dismiss(self, kind: str, label: str, other: str | None) -> None:

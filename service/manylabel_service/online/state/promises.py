@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 import msgpack
@@ -166,6 +166,37 @@ class Promises:
         self.parity.learn(deferral, answer, teacher, n_others)
         if (waiting := self.waiting.pop(id, None)) is not None:
             self.parity.settle(waiting.rate, answer, teacher, n_others)
+
+    def count_person(
+        self, id: str, deferral: Deferral, answer: Collection[int], truth: Mapping[int, bool], complete: bool
+    ) -> None:
+        """Count the first labels that a person gives to an answer that was served without the teacher.
+
+        Parameters
+        ----------
+        id : id of the prediction.
+        deferral : the served decision.
+        answer : columns of the labels that were predicted.
+        truth : whether each known label is true, by column; -1 for those without a column.
+        complete : whether all others are false. Partial labels that agree prove nothing, and do not count.
+        """
+        if not self._above_teacher or deferral.ask or deferral.version != self._parity_version:
+            return
+        right = all((column in answer) == true for column, true in truth.items())
+        right = right and (not complete or all(truth.get(column) for column in answer))
+        if complete or not right:
+            assert self.parity is not None
+            self.parity.count_person(right, teacher=False, drawn=deferral.to_check(ulid.chance(id)))
+
+    def count_correction(self, source: str, right: bool) -> None:
+        """Count a person's first verdict on a learnt example with labels of this source."""
+        if self._above_teacher and self.parity is not None and source == self.parity.target.of:
+            self.parity.count_person(right, teacher=True)
+
+    @property
+    def _above_teacher(self) -> bool:
+        """True if people can correct a teacher."""
+        return self.parity is not None and self.parity.target.of != "human"
 
     def without_waiting(self) -> Promises:
         """Return the promises for a new model, without the state of requests; the parts are shared."""

@@ -79,7 +79,67 @@ def test_labels_of_the_teacher_for_an_answered_prediction_are_refused(client: Te
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (409, "/examples/0/id")
     assert (account_of(client, model), ok(client.get(model))["updates"]) == (before, updates)
     ok(tell(client, model, one["id"], one["labels"], "human"))  # people may correct it
-    assert account_of(client, model) == before
+    after = account_of(client, model)
+    assert after["people"] == {**before["people"], "model_right": 1, "checked": after["people"]["checked"]}
+    assert {**after, "people": None} == {**before, "people": None}
+
+
+def test_a_correction_of_labels_of_the_teacher_shows_that_it_was_wrong(client: TestClient, model: str) -> None:
+    one = predicted(client, model, {"xp": 1})
+    position = ok(tell(client, model, one["id"], ["p"]))["position"]
+    ok(client.post(f"{model}/update", json={"x": {"xp": 1}, "y": ["q"]}))
+    ok(client.post(f"{model}/correct", json={"position": position, "y": {"q": True}}))
+    assert account_of(client, model)["people"] == {
+        "model_right": 0,
+        "model_wrong": 0,
+        "teacher_right": 0,
+        "teacher_wrong": 1,
+        "checked": 0,
+        "right_share": None,
+        "right_low": 0.0,
+        "right_high": 1.0,
+    }
+
+
+def test_a_random_share_of_the_answers_is_to_be_checked_by_people(client: TestClient, model: str) -> None:
+    loop(client, model, 260)
+    examples = [{"x": item["x"]} for item in items(400, 1)]
+    batch = ok(client.post(f"{model}/predict?keep=true", json={"examples": examples}))["predictions"]
+    alone = [one for one in batch if not one["ask"]]
+    drawn = [one for one in batch if one.get("check")]
+    assert all(one in alone for one in drawn)
+    assert 0 < len(drawn) < len(alone) / 4
+    before = account_of(client, model)["people"]["checked"]
+    for one in drawn[:3]:
+        ok(tell(client, model, one["id"], one["labels"], "human"))
+    assert account_of(client, model)["people"]["checked"] == before + len(drawn[:3])
+
+
+def test_with_keep_asked_only_predictions_that_someone_labels_are_stored(client: TestClient, model: str) -> None:
+    loop(client, model, 260)
+    before = account_of(client, model)
+    kept = ok(client.get(f"{model}/predictions?order=uncertainty"))["candidates"]
+    examples = [{"x": item["x"]} for item in items(200, 1)]
+    predictions = ok(client.post(f"{model}/predict?keep=asked", json={"examples": examples}))["predictions"]
+    stored = [one for one in predictions if "id" in one]
+    assert stored == [one for one in predictions if one["ask"] or one.get("check")]
+    assert len(stored) < 150
+    assert {one["why"] for one in predictions} >= {"sure", "audit"}
+    assert ok(client.get(f"{model}/predictions?order=uncertainty"))["candidates"] == kept + len(stored)
+    after = account_of(client, model)
+    served = after["answered"] + after["asked"] - before["answered"] - before["asked"]
+    assert 200 <= served < 300  # with those before that were not logged yet
+    assert after["audits_waiting"] == sum(one["why"] == "audit" for one in predictions)
+    for one in stored:
+        ok(tell(client, model, one["id"], one["labels"], "machine" if one["ask"] else "human"))
+    assert account_of(client, model)["audits_waiting"] == 0
+
+
+def test_without_a_promise_of_parity_all_predictions_are_stored_with_keep_asked(client: TestClient) -> None:
+    address = create(client, "keep-asked-without-promise")
+    one = ok(client.post(f"{address}/predict?keep=asked", json={"x": {"xp": 1}}))
+    assert "ask" not in one
+    ok(tell(client, address, one["id"], ["p"], "human"))
 
 
 def test_partial_labels_of_the_teacher_are_refused(client: TestClient, model: str) -> None:

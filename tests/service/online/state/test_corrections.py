@@ -43,8 +43,9 @@ def restored(model: OnlineModel) -> OnlineModel:
         Update((Example(X, Labels.all_of(["p"]), 0.5, ref="r"),), KEY, corrects=Corrects("3", 7, ("p", "q"))),
         Update((Example(X, partial(p=False)),), corrects=Corrects("1700-2", 0, None)),
         Update((), corrects=Corrects("3", 0, ("p",))),
+        Update((), corrects=Corrects("3", 0, ("p",), "machine")),
     ],
-    ids=["correction", "of all labels", "confirmation"],
+    ids=["correction", "of all labels", "confirmation", "of a machine"],
 )
 def test_an_entry_is_read_as_it_was_written(change: Update) -> None:
     read = decode(encode(change))

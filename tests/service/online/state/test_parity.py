@@ -19,6 +19,7 @@ from manylabel_service.online.prediction_store import StoredPrediction, decode_k
 from manylabel_service.online.state import promises
 from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.controls import Regroup, Relabel, Rollback, Served, SetPromise
+from manylabel_service.online.state.corrections import Corrects
 from manylabel_service.online.state.log_entries import Update, as_followed, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 
@@ -173,6 +174,118 @@ def test_only_complete_labels_of_the_teacher_count() -> None:
     np.testing.assert_array_equal(model.promises.to_array(), before)
 
 
+def answered(stored: StoredPrediction) -> StoredPrediction:
+    """Return a stored prediction as if it had been served without the teacher."""
+    values = deferral_of(stored).values.copy()
+    values[1:4] = 0.5, 1.0, 0.0
+    return stored._replace(deferral=Deferral(values).check())
+
+
+def found(model: OnlineModel) -> tuple[int, ...]:
+    """Return what people found: right and wrong answers of the model, and of the teacher."""
+    people = account_of(model)["people"]
+    return tuple(people[f"{who}_{what}"] for who in ("model", "teacher") for what in ("right", "wrong"))
+
+
+def part(**signs: int) -> Labels:
+    return Labels(tuple(signs), np.array([*signs.values()], dtype=np.int8), complete=False)
+
+
+def test_people_tell_whether_the_model_was_wrong_by_the_first_labels_of_an_answer() -> None:
+    model = promising()
+    append(model, Update(tuple(rows(300))))
+    x = rows(1)[0].x._replace(values=np.array([1, 0, 0, 0, 0], dtype=np.float32))  # p
+    example = Example(x, Labels.all_of([]))
+    assert model.predict([x])[0].labels == ["p"]
+    before = settled(model)
+    for number, (y, due) in enumerate(
+        [
+            (Labels.all_of(["p"]), (1, 0)),
+            (Labels.all_of(["p", "new"]), (1, 1)),
+            (Labels.all_of([]), (1, 2)),
+            (part(p=1, q=-1), (1, 2)),  # the others may be wrong
+            (part(p=-1), (1, 3)),
+            (part(q=1), (1, 4)),
+        ]
+    ):
+        id = ulid(number)
+        stored = answered(serve(model, example, id))
+        append(model, told(example, stored, id, source="human", y=y))
+        assert found(model) == (*due, 0, 0)
+        if not y.complete:
+            append(model, told(example, stored, id, source="human", y=part(r=1)))
+            assert found(model) == (*due, 0, 0)
+    for id, stored, source in (
+        (ulid(10), sure(model, serve(model, example, ulid(10))), "human"),  # the teacher was asked
+        (ulid(11), answered(serve(model, example, ulid(11))), "rule"),
+    ):
+        append(model, told(example, stored, id, source=source))
+    assert found(model) == (1, 4, 0, 0)
+    assert settled(model) == before
+    append(model, SetPromise(None, parity=ParityTarget(0.9)))
+    append(model, told(example, answered(serve(model, example, ulid(20))), ulid(20), source="human"))
+    assert found(model) == (0, 1, 0, 0)
+    append(model, told(example, stored, ulid(21), source="human"))  # of the earlier promise
+    assert found(model) == (0, 1, 0, 0)
+
+
+def test_a_first_correction_tells_whether_the_teacher_was_wrong() -> None:
+    model = promising()
+    (example,) = rows(1)
+    other = Labels.all_of(["r"]) if example.y.names != ("r",) else Labels.all_of([])
+
+    def correct(at: str, y: Labels | None, labels: tuple[str, ...] | None = None, source: Any = "machine") -> None:
+        examples = () if y is None else (example._replace(y=y),)
+        append(model, Update(examples, corrects=Corrects(at, 0, labels, source)))
+
+    def learn(source: Any = "machine") -> str:
+        append(model, Update((example._replace(source=source),)))
+        return model.position
+
+    append(model, Update(tuple(rows(20))))
+    before = settled(model)
+    first, second, third, fourth = (learn() for _ in range(4))
+    correct(first, None)
+    assert found(model) == (0, 0, 1, 0)
+    correct(first, other)  # the person changes their mind
+    correct(second, other)
+    assert found(model) == (0, 0, 1, 1)
+    correct(second, other, source="human")
+    correct(second, None, source="human")
+    correct(third, None, ("p",))  # the other labels may be wrong
+    assert found(model) == (0, 0, 1, 1)
+    correct(third, other, ("r",))
+    assert found(model) == (0, 0, 1, 2)
+    correct(learn("human"), other, source="human")
+    correct(learn("rule"), other, source="rule")
+    fold(model, [LogEntry("50", as_followed(Update((), corrects=Corrects(fourth, 0, None, "machine"))))])
+    assert found(model) == (0, 0, 1, 2)
+    assert settled(model) == before
+
+
+def test_people_are_not_above_a_human_teacher() -> None:
+    model = promising(TARGET._replace(of="human"))
+    (example,) = rows(1)
+    append(model, Update((example,)))
+    append(model, Update((), corrects=Corrects(model.position, 0, None)))
+    append(model, told(example, answered(serve(model, example, ulid(1))), ulid(1), source="human"))
+    assert found(model) == (0, 0, 0, 0)
+
+
+def test_the_share_of_right_answers_has_an_interval_by_those_drawn_for_a_check() -> None:
+    model = promising()
+    append(model, Update(tuple(rows(300))))
+    drawn = 0
+    for number, example in enumerate(rows(200, seed=3)):
+        stored = answered(serve(model, example, ulid(number)))
+        drawn += deferral_of(stored).to_check(ids.chance(ulid(number)))
+        append(model, told(example, stored, ulid(number), source="human"))
+    people = account_of(model)["people"]
+    assert people["checked"] == drawn > 2
+    assert people["model_right"] + people["model_wrong"] == 200
+    assert people["right_low"] < people["right_share"] <= people["right_high"] <= 1
+
+
 def test_a_deferral_of_an_earlier_promise_is_not_counted() -> None:
     model = promising()
     run(model, rows(200))
@@ -240,7 +353,13 @@ def log_of(n: int = 400) -> tuple[list[LogEntry], dict[str, bytes]]:
     for number, example in enumerate(rows(n)):
         if number % 50 == 20:
             states[model.position] = model.to_bytes()
-        run(model, [example], add, first=1 + number)
+        (alone,) = run(model, [example], add, first=1 + number)
+        if alone and number % 3 == 0:
+            id = ulid(1 + number)
+            add(model, told(example, serve(model, example, id), id, source="human", y=Labels.all_of(["p"])))
+        if not alone and number % 5 == 1:
+            corrected = () if number % 2 else (example._replace(y=Labels.all_of(["p"])),)
+            add(model, Update(corrected, corrects=Corrects(model.position, 0, None, "machine")))
         if number % 40 == 7:
             version = 1 if number <= n // 4 else 2
             add(model, served((ulid(5000 + number), 0.5), now=number, expires=number + 60, version=version))
@@ -260,6 +379,7 @@ def test_replay_gives_the_same_bits_in_any_blocks_and_after_restores() -> None:
     assert account["answered"] > 50
     assert account["audits_without_answer"] > 2
     assert account["audits_waiting"] > 0
+    assert min(found(whole)) > 1
     openings = [opened for outcome in outcomes for opened in outcome.openings]
     assert openings[0] is True
     for size in (1, 7):

@@ -52,6 +52,9 @@ export function parity(live) {
       ['Without a label', found.empty_share === null ? '–' : percent(found.empty_share), h('small', {}, ' of these answers')],
       ['Audits', count(found.audits), h('small', {}, ` ${count(found.audits_waiting)} waiting, ${count(found.audits_without_answer)} without an answer`)],
       ['Estimated wrong', `${number(found.estimated_wrong)} ± ${number(found.spread)}`, h('small', {}, ` allowed ${number(found.allowed)}`)],
+      ['Found by people', wrong('model', found.people), h('small', {}, ` ${wrong('teacher', found.people)}`)],
+      ['Right in drawn checks', found.people.checked === 0 ? '–' : percent(found.people.right_share),
+        h('small', {}, ` ${percent(found.people.right_low)} to ${percent(found.people.right_high)}, of ${count(found.people.checked)}`)],
     ]));
     replace(saved, ` saved: ${number(found.answered * Number(price.value) / 1000)}`);
     bar.setAttribute('max', Math.max(1, 2 * found.allowed));
@@ -87,6 +90,11 @@ export function parity(live) {
     replace(body, said, parts, form);
     setTimeout(() => repeat(LOOK_MS, () => look().catch(() => null), signal), LOOK_MS);
   });
+}
+
+function wrong(who, people) {
+  const n = people[`${who}_wrong`];
+  return `${who} wrong ${count(n)} of ${count(n + people[`${who}_right`])}`;
 }
 
 function percent(share) {
