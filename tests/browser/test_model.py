@@ -228,7 +228,7 @@ def test_the_account_of_a_teacher_is_shown(watched: Watched, site: Site, name: s
     expect(panel.locator("ml-table tbody tr")).to_have_count(len(account["labels"]))
     panel.get_by_label("Price of 1,000 calls").fill("1000")
     expect(panel.locator("output")).to_contain_text(f"saved: {account['answered']}")
-    panel.locator("canvas").scroll_into_view_if_needed()
+    panel.locator("ml-bars").scroll_into_view_if_needed()
     assert_accessible(page)
     assert_no_sideways_scrolling(page)
     panel.get_by_label("Parity", exact=True).fill("0.9")
