@@ -48,6 +48,7 @@ class Deferral(NamedTuple):
     """Decision about an example: to serve the model's answer, or to ask the teacher."""
 
     values: NDArray[np.float64]  # (14,): all data needed to count the decision later, see `_rule`
+    of_people: bool = False  # whether the teacher is a person; False for a decision read from the log
 
     @property
     def sure(self) -> bool:
@@ -79,14 +80,12 @@ class Deferral(NamedTuple):
         the example."""
         values = self.values.copy()
         values[_rule.ASK] = 1.0 if chance < self.rate else 0.0
-        return Deferral(values)
+        return self._replace(values=values)
 
     def to_check(self, chance: float) -> bool:
-        """Return whether people should check the answer: a random share of those served without the teacher.
-
-        `chance` is the number that drew the audit.
-        """
-        return not self.ask and chance >= 1.0 - _rule.CHECK_RATE * (1.0 - self.rate)
+        """Return whether people should check the answer: a random share of those served without the teacher; never if
+        the teacher is a person. `chance` is the number that drew the audit."""
+        return not (self.ask or self.of_people) and chance >= 1.0 - _rule.CHECK_RATE * (1.0 - self.rate)
 
     def check(self) -> Deferral:
         """Return the decision; raise ValueError if it cannot come from a `Parity`."""
@@ -191,7 +190,8 @@ class Parity:
         """
         rows = np.empty((len(probabilities), _rule.N_VALUES))
         _rule.defer_rows(self.memory, self._settings, probabilities, scores, rows)
-        return [Deferral(row.copy()) for row in rows]
+        of_people = self.target.of == "human"
+        return [Deferral(row.copy(), of_people) for row in rows]
 
     def note_served(self, answered: int, empty: int, unsure: int, audits: int) -> None:
         """Count served predictions.

@@ -270,6 +270,12 @@ def test_people_are_not_above_a_human_teacher() -> None:
     append(model, Update((), corrects=Corrects(model.position, 0, None)))
     append(model, told(example, answered(serve(model, example, ulid(1))), ulid(1), source="human"))
     assert found(model) == (0, 0, 0, 0)
+    (one,) = model.predict([example.x])
+    assert one.undrawn is not None
+    values = one.undrawn.values.copy()
+    values[1:3] = 0.5, 1.0
+    assert not one.undrawn._replace(values=values).drawn(0.999_999).to_check(0.999_999)
+    assert Deferral(values).drawn(0.999_999).to_check(0.999_999)  # of a machine
 
 
 def test_the_share_of_right_answers_has_an_interval_by_those_drawn_for_a_check() -> None:
