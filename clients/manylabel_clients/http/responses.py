@@ -480,7 +480,7 @@ class _JobStatus:
     attempt: int  #: Number of the attempt, from 1; one more after each crash of a worker.
     sampled: dict[str, Any] | None = None  #: Examples sampled from a stream; None before sampling, and for datasets.
     progress: JobProgress | None = None
-    result: JobResult | None = None
+    result: JobResult | dict[str, Any] | None = None
     error: JobError | None = None
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -152,6 +152,7 @@ def _tried(model: Model, chosen: Chosen, as_json: bool) -> None:
         job = model.dry_run(suggestion)
         click.echo(f"job {job.id} learns the examples without and with the change", err=True)
         result = job.wait().result
+        assert isinstance(result, dict)
         print_as(as_json, result, _print_comparison)
 
 

@@ -45,7 +45,7 @@ def print_job(job: JobStatus) -> None:
         where = fold_text(job.progress.fold, job.progress.folds)
         facts["progress"] = f"{where}iteration {job.progress.iteration:,}{gap}, {job.progress.seconds:.0f} s"
     print_facts(facts)
-    if job.result is not None:
+    if isinstance(job.result, JobResult):
         print_result(job.result)
 
 

@@ -14,7 +14,7 @@ from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import Conflict
 from manylabel_clients.http.resources.jobs import Job, JobEvent, JobStatus, Promote
-from manylabel_clients.http.responses import LogLine, Trainer
+from manylabel_clients.http.responses import JobResult, LogLine, Trainer
 
 DEFAULT_SEARCH = "default"
 """Value that selects the trainer's suggestions for a search."""
@@ -182,7 +182,7 @@ def follow(job: Job, as_json: bool) -> None:
         why = f"failed: {status.error.detail} ({status.error.code})" if status.error else f"was {status.state}"
         click.echo(f"job {job.id} {why}", err=True)
         raise click.exceptions.Exit(REFUSED)
-    if status.result is not None and not as_json:
+    if isinstance(status.result, JobResult) and not as_json:
         print_result(status.result)
 
 

@@ -118,11 +118,20 @@ def _converter(hint: Any) -> Convert | None:
     options = get_args(hint)
     if NoneType in options:
         found = [convert for convert in map(_converter, options) if convert is not None]
+        kinds = [option for option in options if isinstance(option, type) and is_dataclass(option)]
+        if kinds and any(get_origin(option) is dict for option in options):
+            return _unless_none(partial(_if_it_has_all, kinds[0]))
         return _unless_none(found[0]) if found else None
     inner = _converter(options[-1]) if options else None
     if inner is None:
         return None
     return _each_value(inner) if issubclass(get_origin(hint) or dict, Mapping) else _each(inner)
+
+
+def _if_it_has_all(kind: Any, answer: Mapping[str, Any]) -> Any:
+    """Return a dataclass from an object that has its required fields; other objects stay as they are."""
+    fits = all(has_default or key in answer for _, key, _, _, has_default in _fields(kind))
+    return from_json(kind, answer) if fits else answer
 
 
 def _unless_none(convert: Convert) -> Convert:

@@ -1,8 +1,10 @@
 """Exchanges about suggestions for labels: requests and results."""
 
 from tests.clients.http.fake_server import FakeServer, ok, unsent
+from tests.clients.http.resources.test_jobs import JOB
 
 from manylabel_clients import Retry
+from manylabel_clients.http.resources.jobs import JobCalls
 from manylabel_clients.http.resources.models import ModelCalls
 
 ROW = {
@@ -40,3 +42,24 @@ def test_a_suggestion_is_dismissed_with_a_key() -> None:
     keys = [request.headers["Idempotency-Key"] for request in fake.requests[1:]]
     assert keys[0]
     assert keys[1] == "k"
+
+
+def test_a_dry_run_has_its_metrics_as_result() -> None:
+    found = ok({"job": None, "position": None, "examined": None, "suggestions": [ROW]})
+    tried = {"suggestion": {}, "before": {"micro_f1": 0.5}, "after": {"micro_f1": 0.6}, "conflicts": []}
+    job = {**JOB, "id": "01k", "trainer": "dry_run", "result": tried}
+    fake = FakeServer(found, ok(job), ok(job))
+    calls = unsent(ModelCalls, "m", retry=Retry(attempts=1), run=fake)
+    (suggestion,) = calls.health().suggestions
+    assert calls.dry_run(suggestion).id == "01k"
+    assert fake.bodies[-1] == {"kind": "parent", "label": "poodle", "other": "dog"}
+    assert fake.requests[-1].path == "/v1/models/m/health/dry-run"
+    assert fake(unsent(JobCalls, "01k", retry=Retry(attempts=1)).status()).result == tried
+
+
+def test_a_change_is_undone_with_a_key() -> None:
+    fake = FakeServer(*[ok({"position": "23", "updates": 41, "how": "rollback"})] * 2)
+    calls = unsent(ModelCalls, "m", retry=Retry(attempts=1))
+    assert fake(calls.undo("22", key="k")).how == "rollback"
+    assert (fake.requests[-1].path, fake.bodies[-1]) == ("/v1/models/m/undo", {"position": "22"})
+    assert fake.requests[-1].headers["Idempotency-Key"] == "k"
