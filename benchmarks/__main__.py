@@ -10,7 +10,19 @@ from benchmarks.history import measures as history
 from benchmarks.http import many_models, parts
 from benchmarks.install import extras as install
 from benchmarks.integrations import parts as integrations
-from benchmarks.online import budget, calibration, drift, label_next, missing, promise, speed, streams, teacher, vectors
+from benchmarks.online import (
+    budget,
+    calibration,
+    drift,
+    health,
+    label_next,
+    missing,
+    promise,
+    speed,
+    streams,
+    teacher,
+    vectors,
+)
 from benchmarks.peers import compare as peers
 from benchmarks.reproduce import papers
 from benchmarks.same_bits import compare
@@ -26,6 +38,7 @@ BENCHMARKS = {
     "vectors": vectors,
     "text": text,
     "label-next": label_next,
+    "health": health,
     "history": history,
     "history-costs": history_costs,
     "promise": promise,

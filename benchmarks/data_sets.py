@@ -116,10 +116,15 @@ def _debtags(folder: Path) -> tuple[sp.csr_array, sp.csr_array]:
 
 def _package_features(package: dict[str, Any]) -> Iterator[tuple[str, float]]:
     for part in ("title", "text"):
-        for word, count in Counter(re.findall(r"[a-z]{2,}", package[part].lower())).items():
-            yield f"{part}={word}", 1.0 + math.log(count)
+        yield from ((f"{part}={word}", value) for word, value in words_of(package[part]))
     for part in ("section", "priority"):
         yield f"{part}={package[part]}", 1.0
+
+
+def words_of(text: str) -> Iterator[tuple[str, float]]:
+    """Yield the words of a text with the logarithm of their count, plus 1."""
+    for word, count in Counter(re.findall(r"[a-z]{2,}", text.lower())).items():
+        yield word, 1.0 + math.log(count)
 
 
 def named_columns(rows: Iterator[dict[str, float]]) -> sp.csr_array:

@@ -118,7 +118,7 @@ PARAMETERS: dict[str, dict[str, str]] = {
     "POST /v1/models/{name}/correct": {"name": NOTHING, "index": NOTHING, "y": NOTHING},
     "POST /v1/models/{name}/health/dismiss": {"name": NOTHING},
     "POST /v1/models/{name}/health/dry-run": {"name": NOTHING, "last": NOTHING},
-    "POST /v1/models/{name}/undo": {"name": NOTHING, "position": NOTHING},
+    "POST /v1/models/{name}/undo": NAME,
     "GET /v1/models/{name}/health": {"name": LABELS, "kind": NOTHING, "top": NOTHING},
     "GET /v1/models/{name}/doubts": {"name": NOTHING, "kind": NOTHING, "label": NOTHING, "top": NOTHING},
     "POST /v1/models/{name}/doubts": {"name": NOTHING, "last": NOTHING, "top": NOTHING},

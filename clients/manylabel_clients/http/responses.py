@@ -606,6 +606,7 @@ class DoubtedPlace:
     position: str  #: Position of the entry of the example.
     index: int  #: Index of the example in the entry.
     ref: str | None = None  #: Reference that was sent with the example.
+    time: str  #: Time of the append of the entry, by the clock of the store (RFC 3339, UTC).
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureForDoubt:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,11 +95,11 @@ class ExampleRecorder:
         if place in self._numbers:
             self._corrections[self._numbers[place]] = targets
 
-    def to_state(self, model: OnlineModel) -> tuple[State, int]:
-        """Return the examples with labels of people for `find_doubts`, and their number; `model` is the state after the
-        log.
+    def to_state(self, model: OnlineModel, times: Mapping[str, int]) -> tuple[State, int]:
+        """Return the examples with labels of people for `find_doubts`, and their number.
 
-        Labels that were merged count as the labels that they were merged into.
+        `model` is the state after the log, `times` has the time of each entry by position. Labels that were merged
+        count as the labels that they were merged into.
         """
         first = self.n_added - len(self._rows)
         corrected = [self._with_correction(first + n, row) for n, row in enumerate(self._rows)]
@@ -119,6 +119,7 @@ class ExampleRecorder:
             "n_labels": np.maximum.accumulate(np.array(list(map(_n_labels, rows, truths)), dtype=np.int64)),
             "existing": np.array([row.n_existing for row in rows], dtype=np.int64),
             "weights": np.array([row.weight for row in rows], dtype=np.float64),
+            "times": np.array([times[row.place[0]] for row in rows], dtype=np.int64),
             "settled": np.array(list(_settled(checked, len(model.labels))), dtype=np.int64).reshape(-1, 2),
             "listed": np.array([name not in model.hidden for name in model.labels.names], dtype=np.bool_),
             "parents": _parents(model),

@@ -77,7 +77,7 @@ def _write_examples(folded: _Log, request: dict[str, Any], result: IO[bytes]) ->
     """Write the last examples with their places; return their number."""
     recorder = ExampleRecorder(request["last"], request["bytes"], folded.corrected())
     model = folded.played(recorder)
-    state, n_rows = recorder.to_state(model)
+    state, n_rows = recorder.to_state(model, folded.times())
     if not n_rows:
         raise BadDataset("the log has no examples with labels of people: send updates to the model first")
     result.write(state.to_buffer())
@@ -132,6 +132,10 @@ class _Log:
     def corrected(self) -> Set[Place]:
         """Return the places of the examples that entries correct, including those of corrections that were undone."""
         return self._corrected
+
+    def times(self) -> dict[str, int]:
+        """Return the time of each entry by position, in milliseconds of Unix time."""
+        return {frame.position: frame.time_ms for frame in self._entries}
 
     def played(self, recorder: Recorder) -> OnlineModel:
         """Return the model after the last entry; the recorder receives the examples instead of the learner.

@@ -224,7 +224,7 @@ async def _put_state(store: Store, record: ModelMeta, at: str, file: IO[bytes], 
 
 def _put_entries(entries: list[Entry], file: IO[bytes]) -> None:
     for entry in entries:
-        write_frame(file, ENTRY, entry.position, entry.payload)
+        write_frame(file, ENTRY, entry.position, entry.payload, entry.time_ms)
 
 
 def _targets(entries: list[Entry]) -> list[str]:

@@ -7,28 +7,29 @@ from typing import IO, NamedTuple
 BASE, SNAPSHOT, ENTRY = 0, 1, 2
 """A snapshot that a log starts from, a snapshot that a rollback returns to, or an entry."""
 
-_HEAD = struct.Struct(">BIQ")  # kind, bytes of the position, bytes of the payload
+_HEAD = struct.Struct(">BIQQ")  # kind, bytes of the position, bytes of the payload, time
 
 
 class Frame(NamedTuple):
-    """Location of a frame in the file."""
+    """Location of a frame in the file; `time_ms` is the time of an entry."""
 
     kind: int
     position: str
     offset: int
     size: int
+    time_ms: int
 
 
-def write_frame(file: IO[bytes], kind: int, position: str, payload: bytes | memoryview) -> None:
-    """Add a snapshot or an entry at the end."""
-    write_head(file, kind, position, len(payload))
+def write_frame(file: IO[bytes], kind: int, position: str, payload: bytes | memoryview, time_ms: int = 0) -> None:
+    """Add a snapshot, or an entry with its time, at the end."""
+    write_head(file, kind, position, len(payload), time_ms)
     file.write(payload)
 
 
-def write_head(file: IO[bytes], kind: int, position: str, size: int) -> None:
+def write_head(file: IO[bytes], kind: int, position: str, size: int, time_ms: int = 0) -> None:
     """Add the head of a frame; `size` bytes follow it."""
     name = position.encode()
-    file.write(_HEAD.pack(kind, len(name), size) + name)
+    file.write(_HEAD.pack(kind, len(name), size, time_ms) + name)
 
 
 def read_frames(file: IO[bytes]) -> Iterator[Frame]:
@@ -39,10 +40,10 @@ def read_frames(file: IO[bytes]) -> Iterator[Frame]:
         head = file.read(_HEAD.size)
         if not head:
             return
-        kind, name_bytes, size = _HEAD.unpack(head)
+        kind, name_bytes, size, time_ms = _HEAD.unpack(head)
         position = file.read(name_bytes).decode()
         at += _HEAD.size + name_bytes
-        yield Frame(kind, position, at, size)
+        yield Frame(kind, position, at, size, time_ms)
         at += size
 
 

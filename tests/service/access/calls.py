@@ -60,7 +60,7 @@ CALLS: dict[tuple[str, str], Call] = {
     ("post", f"{MODEL}/rollback"): Call(("admin",), {400, 404, 409, 410, 413, 415, 422, 429, 503, 507}),
     ("post", f"{MODEL}/health/dismiss"): Call(("learn",), {400, 404, 409, 413, 415, 422, 429, 503, 507}),
     ("post", f"{MODEL}/health/dry-run"): Call(("learn",), {400, 404, 409, 413, 415, 422, 429, 503}),
-    ("post", f"{MODEL}/undo"): Call(("admin",), {400, 404, 409, 410, 413, 415, 422, 429, 500, 503}),
+    ("post", f"{MODEL}/undo"): Call(("admin",), {400, 404, 409, 410, 413, 415, 422, 429, 500, 503, 507}),
     ("get", f"{MODEL}/health"): Call(("read",), {404, 409, 422, 503}),
     ("get", f"{MODEL}/doubts"): Call(("learn",), {404, 409, 422, 503}),
     ("post", f"{MODEL}/doubts"): Call(("learn",), {400, 404, 409, 413, 415, 422, 429, 503}),

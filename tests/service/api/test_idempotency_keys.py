@@ -20,9 +20,11 @@ CHANGES: list[tuple[str, str, dict[str, Any]]] = [
     ("put", "promise", {"precision": 0.99}),
     ("post", "correct", {"position": "1", "y": {"q": False}}),
     ("post", "health/dismiss", {"kind": "merge", "label": "p", "other": "q"}),
+    ("post", "undo", {}),
     ("post", "rollback", {"position": "0"}),
 ]
-"""Changes of a model that has learnt p and q: method, call and body. A stored prediction gets its id in the test."""
+"""Changes of a model that has learnt p and q: method, call and body. The test adds the id of a stored prediction, and
+the position of a change to undo."""
 
 
 @pytest.mark.parametrize(("method", "call", "body"), CHANGES, ids=[f"{method} {call}" for method, call, _ in CHANGES])
@@ -31,6 +33,8 @@ def test_a_change_with_a_key_is_done_once(client: TestClient, method: str, call:
     ok(client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["p", "q"]}))
     if (method, call) == ("post", "labels"):
         body = {**body, "id": ok(client.post(f"{address}/predict?keep=true", json={"x": {"a": 1}}))["id"]}
+    if call == "undo":
+        body = {"position": ok(client.post(f"{address}/labels/pause", json={"label": "p"}))["position"]}
     bad = client.request(method, f"{address}/{call}", json=body, headers={"Idempotency-Key": "a b"})
     refused(bad, 422, "invalid_request", "Idempotency-Key")
 

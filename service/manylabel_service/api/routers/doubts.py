@@ -58,6 +58,8 @@ class DoubtedPlace(ResponseModel):
     """Index of the example in the entry."""
     ref: str | None
     """Reference that was sent with the example."""
+    time: str
+    """Time of the append of the entry, by the clock of the store (RFC 3339, UTC)."""
 
 
 class FeatureForDoubt(ResponseModel):

@@ -17,6 +17,7 @@ from manylabel_core.doubts import Doubt, find_doubts
 from manylabel_core.label_health import ProbabilitySums, Truths, count_labels, named_pairs, suggest
 from manylabel_core.online.pipeline import Pipeline
 from manylabel_core.rows import VECTOR_COLUMNS
+from manylabel_service.clock import rfc3339
 from manylabel_service.jobs.training.examples import ExamplesRun
 from manylabel_service.jobs.training.request import RESULT
 from manylabel_service.online.label_health import rows_of
@@ -61,14 +62,14 @@ class DoubtsRun(ExamplesRun):
 
         def listed_as(doubt: Doubt) -> dict[str, Any]:
             return {
-                **_place(facts, doubt.row),
+                **self._place(doubt.row),
                 "label": labels[doubt.label],
                 "given": doubt.given,
                 "probability": doubt.probability,
                 "share": doubt.base,
                 "seen": doubt.seen,
                 "neighbours": doubt.share,
-                "similar": [_place(facts, row) for row in doubt.similar],
+                "similar": [self._place(row) for row in doubt.similar],
                 "for": [
                     {"feature": name_of(column), "contribution": contribution}
                     for column, contribution in doubt.features
@@ -89,17 +90,17 @@ class DoubtsRun(ExamplesRun):
             "health": rows_of(suggested, labels),
         }
 
+    def _place(self, row: int) -> dict[str, Any]:
+        """Return the place, the reference and the time of an example."""
+        position, index = self.facts["places"][row]
+        time = rfc3339(int(self.arrays["times"][row]))
+        return {"position": position, "index": index, "ref": self.facts["refs"][row], "time": time}
+
     def _judge(self) -> Pipeline:
         """Return an untrained model that judges: the served one if it is FALT with probabilities, else FALT."""
         learner = ModelSpec.from_bytes(self.request.params["spec"].encode()).learner()
         pipeline = (learner if isinstance(learner, FALT) and learner.calibrate else FALT()).pipeline
         return self.grown(pipeline, len(self.facts["labels"]))
-
-
-def _place(facts: dict[str, Any], row: int) -> dict[str, Any]:
-    """Return the place and the reference of an example."""
-    position, index = facts["places"][row]
-    return {"position": position, "index": index, "ref": facts["refs"][row]}
 
 
 def _names(features: Sequence[str | int], vectors: Sequence[Sequence[Any]]) -> Callable[[int], str | int | None]:

@@ -9,6 +9,7 @@ from manylabel_service.online.state.controls import Control, Describe, Regroup, 
 from manylabel_service.online.state.dry_run import SizeDelta, grown_columns
 from manylabel_service.online.state.groups import places
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.undo import Undo
 
 
 def tiers_of_examples(xs: Iterable[Features]) -> tuple[str, ...]:
@@ -36,7 +37,7 @@ def tiers_of_control(change: Control) -> tuple[str, ...]:
     """Return the tiers that a control entry needs besides those of the growth; a rollback needs those of its target."""
     if isinstance(change, SetPromise):
         return () if change.target is None and change.parity is None else ("promise",)
-    return ("groups",) if isinstance(change, Regroup) else ()
+    return ("groups",) if isinstance(change, Regroup) or (isinstance(change, Undo) and change.restores_groups) else ()
 
 
 def tiers_of_entries(model: OnlineModel, entries: Sequence[LogEntry]) -> tuple[str, ...]:

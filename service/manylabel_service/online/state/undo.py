@@ -163,6 +163,11 @@ class Undo(Control):
         return {"kind": "undo", "undoes": self.undone, **label}
 
     @property
+    def restores_groups(self) -> bool:
+        """True if the change was one of groups."""
+        return isinstance(self.inverse, _OfGroups)
+
+    @property
     def takes_long(self) -> bool:
         inverse = self.inverse
         return isinstance(inverse, _OfGroups) and len(inverse.before + inverse.after) > _LABEL_BYTES * MANY_GROUPED

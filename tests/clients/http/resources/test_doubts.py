@@ -7,8 +7,10 @@ from manylabel_clients import Retry
 from manylabel_clients.http.resources.models import ModelCalls
 
 ROW = {
-    "position": "21", "index": 1, "ref": None, "label": "dogs", "given": False, "kind": "missing", "probability": 0.9,
-    "share": 0.1, "seen": 9, "neighbours": 1.0, "similar": [{"position": "3", "index": 0, "ref": "r3"}],
+    "position": "21", "index": 1, "ref": None, "time": "2026-11-30T10:00:00.000Z",
+    "label": "dogs", "given": False, "kind": "missing", "probability": 0.9,
+    "share": 0.1, "seen": 9, "neighbours": 1.0,
+    "similar": [{"position": "3", "index": 0, "ref": "r3", "time": "2026-11-29T10:00:00.000Z"}],
     "for": [{"feature": "bark", "contribution": 0.5}], "score": 3.0, "existed": True,
 }  # fmt: skip
 LIST = {

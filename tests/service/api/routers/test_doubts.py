@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.service.api.answers import create, ok, refused
 from tests.service.api.routers.test_forgetting import forgotten
+from tests.service.api.routers.test_history import log
 from tests.support.waiting import eventually
 
 N_EXAMPLES = 120
@@ -70,6 +71,9 @@ def test_a_search_lists_missing_and_wrong_labels(client: TestClient, taught: str
     )
     first = missing["doubts"][0]
     assert (first["position"], first["index"], first["ref"]) == ("21", MISSING - 20, f"r{MISSING}")
+    times = {line["position"]: line["time"] for line in log(client, taught)}
+    assert first["time"] == times["21"]
+    assert all(each["time"] == times[each["position"]] for each in first["similar"])
     assert (first["label"], first["given"], first["kind"], first["existed"]) == ("dogs", False, "missing", True)
     assert first["probability"] > 0.5 > first["share"]
     assert first["for"][0]["feature"] == "dog"

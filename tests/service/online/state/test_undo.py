@@ -15,6 +15,7 @@ from manylabel_service.online.state.controls import Control, Describe, Dismiss, 
 from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
+from manylabel_service.online.state.tiers import tiers_of_control
 from manylabel_service.online.state.undo import Undo, undoing
 
 KEY = IdempotencyKey("k", b"d" * 16)
@@ -230,7 +231,9 @@ def test_an_entry_is_read_as_it_was_written(change: Any) -> None:
 def test_large_groups_are_restored_beside_the_event_loop() -> None:
     model = new_model()
     change = Regroup((), {f"l{n}": "all" for n in range(600)})
-    assert undoing(model, change, "1-2", None).takes_long
+    entry = undoing(model, change, "1-2", None)
+    assert entry.takes_long
+    assert tiers_of_control(entry) == ("groups",)
 
 
 @for_each(
