@@ -230,7 +230,7 @@ class Tools:
         context: Context,
         model: ModelName = "",
     ) -> Document:
-        """Take back a change of labels. What was learnt since stays."""
+        """Take back a change of labels. Later updates stay learnt."""
         async with self._asked(context, model) as asked:
             done = await asked.undo(position)
         return {"updates": done.updates, "position": done.position, "how": done.how}

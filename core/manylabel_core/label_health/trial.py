@@ -22,7 +22,7 @@ _TP, _FP, _FN = 0, 1, 2
 
 
 class Change(NamedTuple):
-    """Change of a label: merged into the other one, put under it, or else left out; both are columns."""
+    """Change of a label: merged into the other one, put under it, or else omitted; both are columns."""
 
     kind: Kind
     label: int
@@ -35,7 +35,7 @@ class Labels(NamedTuple):
     Attributes
     ----------
     names : by column.
-    listed : ndarray of shape (n_labels,), bool; other labels are left out.
+    listed : ndarray of shape (n_labels,), bool; other labels are omitted.
     groups, parents : by name.
     """
 

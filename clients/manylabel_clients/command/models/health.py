@@ -26,7 +26,7 @@ REASONS = {
     "together": "they are nearly always given together",
     "alike": "the model cannot tell them apart; most such labels are near ones, not the same: read examples first",
     "implied": "nearly all examples with the one also have the other",
-    "unused": "it was never unused for so many examples before",
+    "unused": "it has not been used for three times its longest gap before; such labels often return",
     "rare": "it is rare, and was last used long ago; such labels often return",
 }
 """Reasons of the suggestions that have a request."""
@@ -63,8 +63,11 @@ def _id(suggestion: Suggestion) -> tuple[str, str, str | None]:
 
 def _change(suggestion: Suggestion) -> str:
     """Return the change as an imperative."""
-    label, other = suggestion.label, _other(suggestion)
-    match suggestion.kind:
+    return _imperative(*_id(suggestion))
+
+
+def _imperative(kind: str, label: str, other: str | None) -> str:
+    match kind:
         case "pause":
             return f"pause {label}"
         case "parent":
@@ -159,7 +162,8 @@ def _tried(model: Model, chosen: Chosen, as_json: bool) -> None:
 def _print_comparison(result: Mapping[str, Any]) -> None:
     before, after = result["before"], result["after"]
     changes = f"{result['changes']:,} of {count_of(result['examples'], 'example')} would have other labels"
-    print_text(printable(f"{_change(result['suggestion'])}: {changes}"))
+    tried = result["suggestion"]
+    print_text(printable(f"{_imperative(tried['kind'], tried['label'], tried['other'])}: {changes}"))
     for conflict in result["conflicts"]:
         print_text(printable(conflict))
     rows = [("micro-F1", before["micro_f1"], after["micro_f1"]), ("macro-F1", before["macro_f1"], after["macro_f1"])]

@@ -41,7 +41,7 @@ class OneByOne(ABC, Generic[T, A]):
 
     @abstractmethod
     def parsed(self, typed: str, item: T) -> A:
-        """Return the answer that was typed; raise Failure if it is none."""
+        """Return the answer that was typed; raise Failure if it is invalid."""
 
     @abstractmethod
     def send(self, item: T, answer: A) -> None:

@@ -97,7 +97,7 @@ class LabelHealthCalls(Resource):
     @call
     def undo(self, position: str, *, key: str | None = None) -> Exchange[Undone]:
         """Undo a change of labels on every server: a rename, merge, pause, resumption, retirement or dismissal, or a
-        change of groups and parents. What was learnt since stays.
+        change of groups and parents. Later updates stay learnt.
 
         Parameters
         ----------

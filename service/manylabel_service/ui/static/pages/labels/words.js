@@ -23,7 +23,7 @@ export function reason({ why, label, into, parent, evidence: { examples, togethe
     case 'together': return [named(label), ' and ', named(into), ' are nearly always given together.'];
     case 'alike': return [named(label), ' and ', named(into), ' are hardly ever given together, and the model cannot tell them apart.'];
     case 'implied': return [`${count(together)} of ${counted(examples[0], 'example')} with `, named(label), ' also have ', named(parent), '.'];
-    case 'unused': return [named(label), ` was last given at example ${count(last)}. It was never unused for so many examples before.`];
+    case 'unused': return [named(label), ` was last given at example ${count(last)}. It has not been used for three times its longest gap before.`];
     case 'rare': return [named(label), ` was given to ${counted(examples[0], 'example')}, last at example ${count(last)}.`];
     default: return ['The probability of ', named(label), ' is hardly higher where it was given',
       means && [': ', value(means[0]), ' on average, and ', value(means[1]), ' elsewhere'], '.'];
