@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -101,6 +101,14 @@ class Clients:
         self.done = Counter[str]()
         self._n_names = 0
 
+    def _rounds(self, n: int) -> Iterator[None]:
+        """Yield n times, but once only after the faults have ended: what clients do then shows that all works again."""
+        for _ in range(n):
+            calm = not self.world.faults.active
+            yield
+            if calm:
+                break
+
     # -- requests -------------------------------------------------------------------------------------
 
     async def _until_done(
@@ -164,13 +172,13 @@ class Clients:
     async def learner(self, model: str) -> None:
         """Create a model, and teach it."""
         await self._create(model)
-        for _ in range(self.rng.randrange(5, 25)):
+        for _ in self._rounds(self.rng.randrange(5, 25)):
             self.known.learnt.append(await self._learn(model))
             await asyncio.sleep(self.rng.expovariate(2))
 
     async def short_lived(self, name: str) -> None:
         """Create a model, teach it, take snapshots of it, and delete it; again and again."""
-        for _ in range(self.rng.randrange(5)):
+        for _ in self._rounds(self.rng.randrange(5)):
             await self._create(name)
             for _ in range(self.rng.randrange(3)):
                 try:
@@ -208,7 +216,7 @@ class Clients:
 
     async def forgetter(self, model: str) -> None:
         """Have examples forgotten."""
-        for _ in range(self.rng.randrange(1, 4)):
+        for _ in self._rounds(self.rng.randrange(1, 4)):
             await asyncio.sleep(self.rng.expovariate(0.5))
             if learnt := [each for each in self.known.learnt if each.model == model]:
                 await self._forget(self.rng.choice(learnt))
@@ -245,7 +253,7 @@ class Clients:
         await asyncio.sleep(self.rng.expovariate(0.5))
         while leader not in self.world.disk.models:
             await asyncio.sleep(0.1)
-        for _ in range(self.rng.randrange(1, 4)):
+        for _ in self._rounds(self.rng.randrange(1, 4)):
             await self._create_follower(leader, name)
             for _ in range(self.rng.randrange(3)):
                 await asyncio.sleep(self.rng.expovariate(0.5))
@@ -303,7 +311,7 @@ class Clients:
 
     async def keys(self) -> None:
         """Create keys and revoke them."""
-        for _ in range(self.rng.randrange(8)):
+        for _ in self._rounds(self.rng.randrange(8)):
             await asyncio.sleep(self.rng.expovariate(2))
             key, text = new_key("k", SCOPES)
 
@@ -340,7 +348,7 @@ class Clients:
 
     async def jobs(self) -> None:
         """Submit jobs, and wait for their ends."""
-        for _ in range(self.rng.randrange(1, 4)):
+        for _ in self._rounds(self.rng.randrange(1, 4)):
             self._n_names += 1
             id = f"job{self._n_names}"
 
