@@ -12,15 +12,23 @@ import numpy as np
 from tests.simulation.training import job
 from tests.simulation.world import Disconnected, Server, World
 
+from manylabel_core.label_health import KINDS
 from manylabel_service.access.grant import ANY, SCOPES, Access
 from manylabel_service.access.key import new_key
 from manylabel_service.errors import (
+    BeforeHistory,
+    ExampleNotFound,
+    InvalidExample,
+    InvalidField,
     KeyNotFound,
     KeyReused,
+    LabelExists,
+    LabelNotFound,
     LimitExceeded,
     ModelExists,
     ModelNotFound,
     NotPromotable,
+    PositionNotFound,
     RevisionConflict,
     ServiceError,
 )
@@ -32,6 +40,8 @@ from manylabel_service.online.history.lineage import Promotion, Receipt
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.controls import Control, Describe, Dismiss, Relabel
+from manylabel_service.online.state.dismissals import PAIRS
 from manylabel_service.online.successor.rewriter import Selection
 from manylabel_service.storage import START, position_key
 
@@ -39,6 +49,16 @@ T = TypeVar("T")
 
 WRONG = (KeyReused, LimitExceeded)
 """Errors that no request of these clients may get."""
+REFUSED = (
+    BeforeHistory,
+    ExampleNotFound,
+    InvalidExample,
+    InvalidField,
+    LabelExists,
+    LabelNotFound,
+    PositionNotFound,
+)
+"""Errors of changes and corrections that do not fit the model."""
 ANYONE = Access(None, SCOPES, (ANY,))
 
 
@@ -60,6 +80,7 @@ class Known:
     Attributes
     ----------
     learnt : acknowledged updates.
+    changed : acknowledged changes of labels, dismissals and corrections; `name` is that of the corrected example.
     keys : texts of the keys, by id; those of which no reply was received are not listed.
     revoked : times at which the revocations of keys were acknowledged, by id.
     forgetting, forgotten : names of examples that are to be forgotten, and those whose receipt is complete.
@@ -71,6 +92,7 @@ class Known:
     """
 
     learnt: list[Learnt] = field(default_factory=list)
+    changed: list[Learnt] = field(default_factory=list)
     keys: dict[str, str] = field(default_factory=dict)
     revoked: dict[str, float] = field(default_factory=dict)
     forgetting: set[str] = field(default_factory=set)
@@ -175,6 +197,47 @@ class Clients:
         for _ in self._rounds(self.rng.randrange(5, 25)):
             self.known.learnt.append(await self._learn(model))
             await asyncio.sleep(self.rng.expovariate(2))
+
+    async def curator(self, model: str) -> None:
+        """Change labels, dismiss suggestions, and correct examples."""
+        for _ in self._rounds(self.rng.randrange(1, 8)):
+            await asyncio.sleep(self.rng.expovariate(1))
+            learnt = [each for each in self.known.learnt if each.model == model]
+            await self._change(model, self.rng.choice(learnt) if learnt and self.rng.random() < 0.5 else None)
+
+    async def _change(self, model: str, learnt: Learnt | None) -> None:
+        """Correct an example, or send a control entry."""
+        self._n_names += 1
+        id = f"c{self._n_names:04}"
+        key = IdempotencyKey(id, id.encode().ljust(16, b"."))
+        labels, control = Labels.all_of([f"l{self.rng.randrange(3)}"]), self._control(key)
+
+        async def change(server: Server) -> tuple[str, int]:
+            async with server.registry.use(model) as replica:
+                assert isinstance(replica, Replica)
+                if learnt is None:
+                    result = await replica.change(control)
+                else:
+                    result = await replica.correct(learnt.position, None, labels, key)
+                return result.position, result.updates
+
+        what = f"change {id}: {control.to_json()}" if learnt is None else f"correct {learnt.name} by {id}"
+        with suppress(ModelNotFound, *REFUSED):
+            position, updates = await self._until_done(what, change, (ModelNotFound, *REFUSED))
+            self.known.changed.append(Learnt(model, "" if learnt is None else learnt.name, key, position, updates))
+
+    def _control(self, key: IdempotencyKey) -> Control:
+        choice = self.rng.choice
+        label, other = self.rng.sample(["l0", "l1", "l2"], 2)
+        what = choice(["rename", "merge", "pause", "resume", "describe", "dismiss", "dismiss"])
+        if what == "dismiss":
+            kind = choice(KINDS)
+            return Dismiss(kind, label, other if kind in PAIRS else None, key)
+        if what == "describe":
+            return Describe({label: {"title": key.key}}, key)
+        if what in ("pause", "resume"):
+            return Relabel(label, None, key, paused=what == "pause")
+        return Relabel(label, other if what == "merge" else key.key, key, merges=what == "merge")
 
     async def short_lived(self, name: str) -> None:
         """Create a model, teach it, take snapshots of it, and delete it; again and again."""

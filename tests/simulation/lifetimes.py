@@ -108,6 +108,8 @@ class Lifetime:
             work += [self._nemesis.failover("m")]
         elif self.theme == "jobs":
             work += [clients.jobs()]
+        if self.theme != "jobs" and rng.random() < 0.5:
+            work += [clients.curator("m")]
         running = [asyncio.ensure_future(each) for each in work]
         ambushes = [asyncio.ensure_future(self._nemesis.ambush())] if rng.random() < 0.5 else []
         ambushes += [asyncio.ensure_future(self._nemesis.ambush_calls())] if self._at_calls else []
