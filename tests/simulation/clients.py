@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -12,15 +12,23 @@ import numpy as np
 from tests.simulation.training import job
 from tests.simulation.world import Disconnected, Server, World
 
+from manylabel_core.label_health import KINDS
 from manylabel_service.access.grant import ANY, SCOPES, Access
 from manylabel_service.access.key import new_key
 from manylabel_service.errors import (
+    BeforeHistory,
+    ExampleNotFound,
+    InvalidExample,
+    InvalidField,
     KeyNotFound,
     KeyReused,
+    LabelExists,
+    LabelNotFound,
     LimitExceeded,
     ModelExists,
     ModelNotFound,
     NotPromotable,
+    PositionNotFound,
     RevisionConflict,
     ServiceError,
 )
@@ -32,6 +40,8 @@ from manylabel_service.online.history.lineage import Promotion, Receipt
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.controls import Control, Describe, Dismiss, Relabel
+from manylabel_service.online.state.dismissals import PAIRS
 from manylabel_service.online.successor.rewriter import Selection
 from manylabel_service.storage import START, position_key
 
@@ -39,6 +49,16 @@ T = TypeVar("T")
 
 WRONG = (KeyReused, LimitExceeded)
 """Errors that no request of these clients may get."""
+REFUSED = (
+    BeforeHistory,
+    ExampleNotFound,
+    InvalidExample,
+    InvalidField,
+    LabelExists,
+    LabelNotFound,
+    PositionNotFound,
+)
+"""Errors of changes and corrections that do not fit the model."""
 ANYONE = Access(None, SCOPES, (ANY,))
 
 
@@ -60,6 +80,7 @@ class Known:
     Attributes
     ----------
     learnt : acknowledged updates.
+    changed : acknowledged changes of labels, dismissals and corrections; `name` is that of the corrected example.
     keys : texts of the keys, by id; those of which no reply was received are not listed.
     revoked : times at which the revocations of keys were acknowledged, by id.
     forgetting, forgotten : names of examples that are to be forgotten, and those whose receipt is complete.
@@ -71,6 +92,7 @@ class Known:
     """
 
     learnt: list[Learnt] = field(default_factory=list)
+    changed: list[Learnt] = field(default_factory=list)
     keys: dict[str, str] = field(default_factory=dict)
     revoked: dict[str, float] = field(default_factory=dict)
     forgetting: set[str] = field(default_factory=set)
@@ -100,6 +122,14 @@ class Clients:
         self.known = Known()
         self.done = Counter[str]()
         self._n_names = 0
+
+    def _rounds(self, n: int) -> Iterator[None]:
+        """Yield n times, but once only after the faults have ended: what clients do then shows that all works again."""
+        for _ in range(n):
+            calm = not self.world.faults.active
+            yield
+            if calm:
+                break
 
     # -- requests -------------------------------------------------------------------------------------
 
@@ -164,13 +194,54 @@ class Clients:
     async def learner(self, model: str) -> None:
         """Create a model, and teach it."""
         await self._create(model)
-        for _ in range(self.rng.randrange(5, 25)):
+        for _ in self._rounds(self.rng.randrange(5, 25)):
             self.known.learnt.append(await self._learn(model))
             await asyncio.sleep(self.rng.expovariate(2))
 
+    async def curator(self, model: str) -> None:
+        """Change labels, dismiss suggestions, and correct examples."""
+        for _ in self._rounds(self.rng.randrange(1, 8)):
+            await asyncio.sleep(self.rng.expovariate(1))
+            learnt = [each for each in self.known.learnt if each.model == model]
+            await self._change(model, self.rng.choice(learnt) if learnt and self.rng.random() < 0.5 else None)
+
+    async def _change(self, model: str, learnt: Learnt | None) -> None:
+        """Correct an example, or send a control entry."""
+        self._n_names += 1
+        id = f"c{self._n_names:04}"
+        key = IdempotencyKey(id, id.encode().ljust(16, b"."))
+        labels, control = Labels.all_of([f"l{self.rng.randrange(3)}"]), self._control(key)
+
+        async def change(server: Server) -> tuple[str, int]:
+            async with server.registry.use(model) as replica:
+                assert isinstance(replica, Replica)
+                if learnt is None:
+                    result = await replica.change(control)
+                else:
+                    result = await replica.correct(learnt.position, None, labels, key)
+                return result.position, result.updates
+
+        what = f"change {id}: {control.to_json()}" if learnt is None else f"correct {learnt.name} by {id}"
+        with suppress(ModelNotFound, *REFUSED):
+            position, updates = await self._until_done(what, change, (ModelNotFound, *REFUSED))
+            self.known.changed.append(Learnt(model, "" if learnt is None else learnt.name, key, position, updates))
+
+    def _control(self, key: IdempotencyKey) -> Control:
+        choice = self.rng.choice
+        label, other = self.rng.sample(["l0", "l1", "l2"], 2)
+        what = choice(["rename", "merge", "pause", "resume", "describe", "dismiss", "dismiss"])
+        if what == "dismiss":
+            kind = choice(KINDS)
+            return Dismiss(kind, label, other if kind in PAIRS else None, key)
+        if what == "describe":
+            return Describe({label: {"title": key.key}}, key)
+        if what in ("pause", "resume"):
+            return Relabel(label, None, key, paused=what == "pause")
+        return Relabel(label, other if what == "merge" else key.key, key, merges=what == "merge")
+
     async def short_lived(self, name: str) -> None:
         """Create a model, teach it, take snapshots of it, and delete it; again and again."""
-        for _ in range(self.rng.randrange(5)):
+        for _ in self._rounds(self.rng.randrange(5)):
             await self._create(name)
             for _ in range(self.rng.randrange(3)):
                 try:
@@ -208,7 +279,7 @@ class Clients:
 
     async def forgetter(self, model: str) -> None:
         """Have examples forgotten."""
-        for _ in range(self.rng.randrange(1, 4)):
+        for _ in self._rounds(self.rng.randrange(1, 4)):
             await asyncio.sleep(self.rng.expovariate(0.5))
             if learnt := [each for each in self.known.learnt if each.model == model]:
                 await self._forget(self.rng.choice(learnt))
@@ -245,7 +316,7 @@ class Clients:
         await asyncio.sleep(self.rng.expovariate(0.5))
         while leader not in self.world.disk.models:
             await asyncio.sleep(0.1)
-        for _ in range(self.rng.randrange(1, 4)):
+        for _ in self._rounds(self.rng.randrange(1, 4)):
             await self._create_follower(leader, name)
             for _ in range(self.rng.randrange(3)):
                 await asyncio.sleep(self.rng.expovariate(0.5))
@@ -303,7 +374,7 @@ class Clients:
 
     async def keys(self) -> None:
         """Create keys and revoke them."""
-        for _ in range(self.rng.randrange(8)):
+        for _ in self._rounds(self.rng.randrange(8)):
             await asyncio.sleep(self.rng.expovariate(2))
             key, text = new_key("k", SCOPES)
 
@@ -340,7 +411,7 @@ class Clients:
 
     async def jobs(self) -> None:
         """Submit jobs, and wait for their ends."""
-        for _ in range(self.rng.randrange(1, 4)):
+        for _ in self._rounds(self.rng.randrange(1, 4)):
             self._n_names += 1
             id = f"job{self._n_names}"
 

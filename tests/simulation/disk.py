@@ -71,10 +71,11 @@ class Log:
 
 @dataclass(eq=False)
 class StoredBlob:
-    """Pieces of a blob, and its manifest."""
+    """Pieces of a blob, its manifest, and whether the pieces are those that were written."""
 
     manifest: BlobManifest
     pieces: list[bytes]
+    whole: bool = True
 
 
 def contains(data: bytes, text: bytes) -> bool:
@@ -98,6 +99,7 @@ class Disk:
     ----------
     dropped : logs that were deleted or replaced.
     replaced : incarnation that each successor replaced.
+    put_at : time of the last change of each document, by the event loop.
     """
 
     def __init__(self, now_ms: Callable[[], int], rng: random.Random) -> None:
@@ -113,8 +115,11 @@ class Disk:
         self.blobs: dict[str, StoredBlob] = {}
         self.unfinished: list[StoredBlob] = []
         """Blobs that are being written."""
+        self.accepted: list[str] = []
+        """Keys of the blobs that were read to their ends although their pieces are not those that were written."""
         self.dropped: dict[int, Log] = {}
         self.replaced: dict[int, int] = {}
+        self.put_at: dict[tuple[str, str], float] = {}
         self._incarnations = 0
         self._revisions = 0
         self._waiting: list[Future[None]] = []
@@ -317,6 +322,7 @@ class Disk:
         self._check_revision(kind, name, revision)
         self._revisions = max(self._revisions + 1, least)
         self.documents[kind, name] = self._revisions, value
+        self.put_at[kind, name] = get_running_loop().time()
         return self._revisions
 
     def delete_document(self, kind: str, name: str, revision: int) -> None:

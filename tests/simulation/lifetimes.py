@@ -78,11 +78,10 @@ class Lifetime:
             "snapshot_every_seconds": choice([1.0, 5.0, 60.0]),
             "snapshot_retention_count": choice([1, 2, 3]),
             "history_bytes": choice([0, 50_000, WHOLE_BYTES]),
-            "evict_idle_seconds": choice([0, 2, 3_600]),
         }
-        if directory is None:
-            return _cached_settings(**settings, data_dir=NOWHERE)
-        return settings_of(**settings, data_dir=directory, archive=f"file://{directory}/archive", archive_seconds=2.0)
+        if directory is not None:
+            settings |= {"data_dir": directory, "archive": f"file://{directory}/archive", "archive_seconds": 2.0}
+        return _settings_of(choice([0, 2, 3_600])).model_copy(update=settings)
 
     async def _life(self) -> None:
         world, rng, clients = self.world, self.rng, self._clients
@@ -109,6 +108,8 @@ class Lifetime:
             work += [self._nemesis.failover("m")]
         elif self.theme == "jobs":
             work += [clients.jobs()]
+        if self.theme != "jobs" and rng.random() < 0.5:
+            work += [clients.curator("m")]
         running = [asyncio.ensure_future(each) for each in work]
         ambushes = [asyncio.ensure_future(self._nemesis.ambush())] if rng.random() < 0.5 else []
         ambushes += [asyncio.ensure_future(self._nemesis.ambush_calls())] if self._at_calls else []
@@ -131,5 +132,6 @@ class Lifetime:
 
 
 @cache
-def _cached_settings(**settings: Any) -> Settings:
-    return settings_of(**settings)
+def _settings_of(evict_idle_seconds: int) -> Settings:
+    """Return settings that a lifetime copies: to validate them takes as long as many requests."""
+    return settings_of(data_dir=NOWHERE, evict_idle_seconds=evict_idle_seconds)

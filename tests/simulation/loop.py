@@ -7,11 +7,11 @@ never runs again: its callbacks, tasks and timers are dropped, between any two c
 """
 
 import asyncio
-import heapq
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
+from heapq import heappop, heappush
 from typing import Any
 
 PROCESS: ContextVar[str] = ContextVar("process", default="")
@@ -30,6 +30,30 @@ class Stuck(AssertionError):
 
 class Ended(Exception):
     """The lifetime has ended early."""
+
+
+class _Handle:
+    """Callback of a process, like `asyncio.TimerHandle`."""
+
+    __slots__ = ("args", "callback", "context", "process", "stopped", "time")
+
+    def __init__(
+        self, callback: Callable[..., Any], args: tuple[Any, ...], context: Context | None, time: float
+    ) -> None:
+        self.callback, self.args, self.time = callback, args, time
+        self.context = copy_context() if context is None else context
+        self.process = self.context.get(PROCESS, "")
+        self.stopped = False
+
+    def cancel(self) -> None:
+        self.stopped = True
+        self.args = ()
+
+    def cancelled(self) -> bool:
+        return self.stopped
+
+    def when(self) -> float:
+        return self.time
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
@@ -54,8 +78,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.crashed: set[str] = set()
         self.ended = False
         self._now = 1_000.0
-        self._ready_of: dict[str, deque[asyncio.Handle]] = {}
-        self._timers: list[tuple[float, float, int, asyncio.TimerHandle]] = []
+        self._ready_of: dict[str, deque[_Handle]] = {}
+        self._timers: list[tuple[float, float, int, _Handle]] = []
         self._n_timers = 0
         self.resumed: dict[str, float] = {}
         self._paused: dict[str, float] = {}
@@ -69,20 +93,21 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._now
 
-    def call_at(
-        self, when: float, callback: Callable[..., Any], *args: Any, context: Any = None
-    ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
+    def call_at(self, when: float, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
+        handle = _Handle(callback, args, context, when)
         self._n_timers += 1
-        heapq.heappush(self._timers, (when, self.rng.random(), self._n_timers, handle))
+        heappush(self._timers, (when, self.rng.random(), self._n_timers, handle))
         return handle
 
-    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+    def call_later(self, delay: float, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
+        handle = _Handle(callback, args, context, self._now)
         self._add(handle)
         return handle
 
-    def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
         return self.call_soon(callback, *args, context=context)
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
@@ -101,23 +126,29 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.call_later(self.rng.expovariate(1 / THREAD_SECONDS), run)
         return done
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Nothing to do: a cancelled timer is dropped when it is due."""
-
     def _run_once(self) -> None:
-        runnable = self._runnable()
-        while not runnable:
-            self._advance()
+        """Run callbacks until the loop is stopped."""
+        while not self._stopping:  # type: ignore[attr-defined]
             runnable = self._runnable()
-        name = runnable[0] if len(runnable) == 1 else runnable[int(self.rng.random() * len(runnable))]
-        handle = self._ready_of[name].popleft()
-        if handle._cancelled:  # type: ignore[attr-defined]
-            return
+            while not runnable:
+                self._advance()
+                runnable = self._runnable()
+            name = runnable[0] if len(runnable) == 1 else runnable[int(self.rng.random() * len(runnable))]
+            handle = self._ready_of[name].popleft()
+            if not handle.stopped:
+                self._run(name, handle)
+
+    def _run(self, name: str, handle: _Handle) -> None:
         self.steps += 1
         self._now += STEP_SECONDS
         if self.steps > MAX_STEPS:
             raise Stuck(f"more than {MAX_STEPS:,} steps")
-        handle._run()
+        try:
+            handle.context.run(handle.callback, *handle.args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self.call_exception_handler({"message": f"exception in {handle.callback}", "exception": error})
         if self.ended:
             raise Ended
         if self._crashes and name in self._crashes:
@@ -130,8 +161,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if self._paused or (self._timers and self._timers[0][0] <= self._now):
             self._release()
 
-    def _add(self, handle: asyncio.Handle) -> None:
-        name = handle._context.get(PROCESS, "")  # type: ignore[attr-defined]
+    def _add(self, handle: _Handle) -> None:
+        name = handle.process
         if name not in self.crashed:
             queue = self._ready_of.get(name)
             if queue is None:
@@ -145,22 +176,27 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _release(self) -> None:
         """Make timers ready that are due, and continue processes whose pause is over."""
-        while self._timers and self._timers[0][0] <= self._now:
-            handle = heapq.heappop(self._timers)[-1]
-            if not handle.cancelled():
+        timers, now = self._timers, self._now
+        while timers and timers[0][0] <= now:
+            handle = heappop(timers)[-1]
+            if not handle.stopped:
                 self._add(handle)
+        if not self._paused:
+            return
         for name in [name for name, until in self._paused.items() if until <= self._now]:
             del self._paused[name]
 
     def _advance(self) -> None:
         """Go on to the next timer, or the end of a pause."""
-        while self._timers and self._timers[0][-1].cancelled():
-            heapq.heappop(self._timers)
-        times = [self._timers[0][0]] if self._timers else []
-        times += self._paused.values()
-        if not times:
+        timers = self._timers
+        while timers and timers[0][-1].stopped:
+            heappop(timers)
+        if not (timers or self._paused):
             raise Stuck("deadlock: nothing is ready, and there is no timer")
-        self._now = max(self._now, min(times))
+        until = timers[0][0] if timers else min(self._paused.values())
+        if timers and self._paused:
+            until = min(until, *self._paused.values())
+        self._now = max(self._now, until)
         self._release()
 
     def _task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, context: Any = None) -> asyncio.Task[Any]:

@@ -14,6 +14,8 @@ from manylabel_service.storage import position_key
 from manylabel_service.storage.snapshots import BLOBS, KIND, SnapshotTable
 
 KINDS = ("crash", "crash", "stop", "pause", "cut", "cut_all", "clock", "tear")
+CLOCK_SECONDS = (1.0, 10.0, 3_600.0)
+"""By how much a clock jumps: also by more than a lease."""
 
 
 class Nemesis:
@@ -59,11 +61,14 @@ class Nemesis:
         world, rng = self.world, self.rng
         until = world.loop.time() + seconds
         kinds = rng.sample(KINDS, rng.randrange(len(KINDS)))
+        if "clock" in kinds:
+            world.broken_clock = rng.choice([None, *"abcd"])
+            world.note(f"BROKEN CLOCK of {world.broken_clock}", "")
         while world.loop.time() < until:
             await asyncio.sleep(rng.expovariate(1))
             kind = rng.choice(kinds) if kinds else "none"
             if kind == "clock":
-                place, seconds = rng.choice("abcds"), rng.choice([-10.0, -1.0, 1.0, 10.0])
+                place, seconds = rng.choice("abcds"), rng.choice([-1, 1]) * rng.choice(CLOCK_SECONDS)
                 world.skews[place] = world.skews.get(place, 0.0) + seconds
                 world.note(f"CLOCK of {place} is off by {world.skews[place]:g} s", "")
             elif kind == "tear":
@@ -109,7 +114,7 @@ class Nemesis:
         self.world.loop.call_later(seconds, setattr, server.network, "cut", False)
 
     def _tear(self, name: str) -> None:
-        """Tear or lose the newest snapshot of a model, unless an older one was torn or none is left."""
+        """Tear, change or lose the newest snapshot of a model, unless an older one was torn or none is left."""
         disk = self.world.disk
         record = disk.models.get(name)
         document = None if record is None else disk.documents.get((KIND, str(record.incarnation)))
@@ -124,13 +129,19 @@ class Nemesis:
         blob = disk.blobs.get(key)
         if blob is None:  # a failover has lost it
             return
-        if self.rng.random() < 0.3:
+        how = self.rng.choice(["lost", "torn", "flipped"])
+        if how == "lost":
             del disk.blobs[key]
         else:
-            last = blob.pieces[-1]
-            disk.blobs[key] = StoredBlob(blob.manifest, [*blob.pieces[:-1], last[: self.rng.randrange(len(last))]])
+            last = bytearray(blob.pieces[-1])
+            at = self.rng.randrange(len(last))
+            if how == "torn":
+                del last[at:]
+            else:
+                last[at] ^= 1
+            disk.blobs[key] = StoredBlob(blob.manifest, [*blob.pieces[:-1], bytes(last)], whole=False)
         self._torn.add(id)
-        self.world.note(f"TORN {key}", "")
+        self.world.note(f"{how.upper()} {key}", "")
 
     async def failover(self, name: str) -> None:
         """Let the store go back to what a replica of it had, once a model exists."""
@@ -152,7 +163,7 @@ class Nemesis:
         """End all faults, and start the servers that do not run."""
         world = self.world
         world.note("QUIET", "")
-        world.faults.active = False
+        world.faults.active, world.broken_clock = False, None
         world.loop.calm()
         for slot, server in enumerate(world.slots):
             if server is None:

@@ -5,6 +5,8 @@ import random
 from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass, field
+from functools import cache
+from types import CodeType
 from typing import Any, TypeVar
 
 from tests.simulation.coverage import Coverage
@@ -51,6 +53,8 @@ class Faults:
         if not self.active:
             return None
         chance = rng.random()
+        if chance > 1.01 * (self.lost + self.late + self.unanswered + self.slow + self.twice):
+            return None
         for fault in ("lost", "late", "unanswered", "slow", "twice"):
             chance -= getattr(self, fault)
             if chance < 0 and (fault != "twice" or name == APPEND):
@@ -81,7 +85,7 @@ class FaultyNetwork(Network):
         self._loop, self._faults, self._note, self._coverage = loop, faults, note, coverage
 
     async def call(self, step: Callable[[], T]) -> T:
-        name = name_of(step)
+        name = name_of(step.__code__)
         if self.cut:
             self._cover(name, "cut")
             await asyncio.sleep(self._delay(None))
@@ -140,9 +144,10 @@ class FaultyNetwork(Network):
         self._loop.call_later(seconds, callback, *args, context=Context())
 
 
-def name_of(step: Callable[[], Any]) -> str:
+@cache
+def name_of(step: CodeType) -> str:
     """Return the part of the store, and its method, in which a step was made, such as `Logs.append`."""
-    return step.__qualname__.partition(".<locals>")[0].removeprefix("_")
+    return step.co_qualname.partition(".<locals>")[0].removeprefix("_")
 
 
 def _answer(reply: asyncio.Future[Any], result: Any, error: Exception | None) -> None:

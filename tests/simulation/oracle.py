@@ -22,11 +22,13 @@ class Replayed:
     model : state at the end of the log.
     learnt : number of times each example was learnt, by its reference.
     positions : position of the reply of the update with each example, by its reference.
+    changes : positions of control entries and corrections, by the text of their key.
     """
 
     model: OnlineModel
     learnt: Counter[str] = field(default_factory=Counter)
     positions: dict[str, str] = field(default_factory=dict)
+    changes: dict[str, list[str]] = field(default_factory=dict)
 
 
 def replay(spec: bytes, entries: Sequence[Entry]) -> Replayed:
@@ -40,7 +42,11 @@ def replay(spec: bytes, entries: Sequence[Entry]) -> Replayed:
         while batch.step(1_000):
             pass
         (outcome,) = batch.outcomes
-        if isinstance(change, Update) and isinstance(outcome.answer, UpdateOutcome) and not outcome.replayed:
+        if not isinstance(change, Update) or change.corrects is not None:
+            repeats = isinstance(outcome.answer, UpdateOutcome) and outcome.answer.position != entry.position
+            if change.key is not None and not repeats:  # without forgotten examples, it may be an error
+                replayed.changes.setdefault(change.key.key, []).append(entry.position)
+        elif isinstance(outcome.answer, UpdateOutcome) and not outcome.replayed:
             for example in change.examples:
                 assert example.ref is not None
                 replayed.learnt[example.ref] += 1

@@ -48,6 +48,7 @@ class Properties:
         while True:
             await asyncio.sleep(rng.expovariate(0.5))
             self._check_sealed()
+            self._check_blobs()
             for server in self.world.servers:
                 for replica in server.registry.resident():
                     if isinstance(replica, Replica) and replica.serving and not replica.busy:
@@ -68,6 +69,11 @@ class Properties:
         if went_back and before not in self.known.lost:
             self.world.fail(f"{server.process} has gone back from {before} to {position} of {replica.name}")
         self._positions[server.process, incarnation] = position
+
+    def _check_blobs(self) -> None:
+        """Check that no damaged blob was read as if it were whole."""
+        for key in self.world.disk.accepted:
+            self.world.fail(f"the blob {key} is damaged, and was accepted")
 
     def _check_sealed(self) -> None:
         """Check that no log is sealed for long while the servers are not disturbed."""
@@ -107,6 +113,7 @@ class Properties:
 
     async def check_models(self) -> None:
         """Check each model on each server, after all faults."""
+        self._check_blobs()
         for server in self.world.servers:
             until = self.world.loop.time() + SETTLED_SECONDS
             while (left := server.registry.snapshot_room.bytes_in_memory) and self.world.loop.time() < until:
@@ -199,6 +206,15 @@ class Properties:
                 self.world.fail(f"{each.name} was learnt {count} times, not {due}")
             elif due and replayed.positions[each.name] != each.position:
                 self.world.fail(f"{each.name} was learnt at {replayed.positions[each.name]}, not {each.position}")
+
+        for each in self.known.changed:
+            if each.model != replica.name or each.name in self.known.forgetting or each.position in self.known.lost:
+                continue
+            found = replayed.changes.get(each.key.key, [])
+            if not found and self.known.forgetting:
+                continue  # without forgotten examples it no longer fits, and the next rewriting has dropped it
+            if found != [each.position]:
+                self.world.fail(f"change {each.key.key} is at {found} of the log, not once at {each.position}")
 
     # -- archive --------------------------------------------------------------------------------------
 

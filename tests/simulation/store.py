@@ -271,6 +271,8 @@ class _Blobs(_Part):
             raise BlobNotFound(key)
         async for piece in blob.manifest.stored.checked(key, self._pieces(key, blob)):
             yield piece
+        if not blob.whole:
+            self._disk.accepted.append(key)
 
     async def _pieces(self, key: str, blob: StoredBlob) -> AsyncGenerator[bytes, None]:
         for number, piece in enumerate(blob.pieces):

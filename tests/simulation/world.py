@@ -33,6 +33,7 @@ from manylabel_service.jobs.job_store import JobStore
 from manylabel_service.jobs.local_runner import LocalRunner
 from manylabel_service.models.forgetting import Forgetter
 from manylabel_service.models.membership import EXPIRY_SECONDS
+from manylabel_service.models.membership import KIND as MEMBERS
 from manylabel_service.models.promoting import Promoter
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
@@ -42,6 +43,8 @@ T = TypeVar("T")
 
 UNIX_SECONDS = 1_700_000_000
 """Unix time at which a lifetime begins."""
+BROKEN_SECONDS = 3_600.0
+"""Most that a broken clock is off."""
 REPLY_SECONDS = 30.0
 """Time after which a client gives up on a reply."""
 QUIET_SECONDS = 120.0
@@ -119,6 +122,7 @@ class World:
     trace : what happened: virtual time, process, and a text.
     archived : objects of the archive; None: the servers do not archive.
     trainings : training processes; None: the servers run no jobs.
+    broken_clock : place of the servers whose clock shows another time whenever it is read.
     disturbed_at : time at which the last fault of a server ends.
     coverage : counts of the faults and crashes; None: they are not counted.
     settings : of all servers; set before the first starts.
@@ -132,6 +136,7 @@ class World:
         self.random = random.Random(self.rng.random())
         self.began = self.loop.time()
         self.skews: dict[str, float] = {}
+        self.broken_clock: str | None = None
         self.disk = Disk(self.now_ms, random.Random(self.rng.random()))
         self.faults = Faults()
         self.trace: list[tuple[float, str, str]] = []
@@ -149,7 +154,10 @@ class World:
 
     def unix(self, process: str) -> float:
         """Return the time by the clock of a process, or of the store."""
-        return UNIX_SECONDS + self.loop.time() - self.began + self.skews.get(process[:1], 0.0)
+        skew = self.skews.get(process[:1], 0.0)
+        if process[:1] == self.broken_clock:
+            skew += self.random.uniform(-BROKEN_SECONDS, BROKEN_SECONDS)
+        return UNIX_SECONDS + self.loop.time() - self.began + skew
 
     def now_ms(self) -> int:
         """Return the time by the clock of the store."""
@@ -167,6 +175,8 @@ class World:
         self.note(f"log {event['event']} {said}")
         if event["event"] == "replacement_undone":
             self._check_undone(event["change"], event["error"] == DEAD)
+        elif event["event"] == "replica_expired":
+            self._check_expired(event["replica"])
         error = event.get("exc_info")
         error = sys.exc_info()[1] if error is True else error
         if error and not isinstance(error, ServiceError):
@@ -180,6 +190,12 @@ class World:
             heard = not as_dead or (not server.network.cut and quiet > EXPIRY_SECONDS)
             if server.process != PROCESS.get() and change in server.registry.successions._changes and heard:
                 self.fail(f"{PROCESS.get()} has undone change {change}, and {server.process} works on it")
+
+    def _check_expired(self, member: str) -> None:
+        """Check that no member counts as dead before it was silent for long, whatever the clocks of others show."""
+        silent = self.loop.time() - self.disk.put_at[MEMBERS, member]
+        if silent < EXPIRY_SECONDS:
+            self.fail(f"{PROCESS.get()} takes member {member} for dead, whose last heartbeat came {silent:.1f} s ago")
 
     def fail(self, text: str, cause: Any = None) -> None:
         """End the lifetime with a violation, which has no references to what still runs."""

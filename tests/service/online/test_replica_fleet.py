@@ -10,6 +10,7 @@ from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import ModelExists, ModelGone, ModelNotFound, StorageUnavailable
 from manylabel_service.models import log_watcher
+from manylabel_service.online.state.controls import Describe
 
 
 class TestOneLog:
@@ -29,6 +30,18 @@ class TestOneLog:
         assert replicas[0].model.updates == 200
         late = await fleet.start()
         assert (await late.get("m")).model.to_bytes() == state
+
+    async def test_a_sync_that_comes_with_a_change_ends_while_the_log_is_sealed(self, fleet: Any) -> None:
+        """The process that has sealed the log may wait for it, before it replaces the model."""
+        (registry,), (replica,) = await fleet.hosted(1)
+        logs = fleet.store(registry).logs
+        await logs.seal(replica.record, True)
+        described = asyncio.ensure_future(replica.change(Describe({"l0": {"title": "one"}})))
+        assert await replica.sync() is None
+        assert not described.done()
+        await logs.seal(replica.record, False)
+        await described
+        assert replica.model.updates == 0
 
     async def test_concurrent_snapshots_of_one_position_all_succeed(self, fleet: Any) -> None:
         registries, replicas = await fleet.hosted(3)

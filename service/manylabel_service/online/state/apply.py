@@ -500,7 +500,7 @@ class ApplyBatch:
             model.correct(update.corrects, model.position if learnt else None)
         return ApplyResult(
             answer,
-            replayed=entry.skipped == len(update.examples),
+            replayed=entry.skipped == len(update.examples) and update.corrects is None,
             learnt=learnt,
             alarms=alarms,
             previous_position=previous,

@@ -53,6 +53,9 @@ from manylabel_service.storage import Entry, ModelMeta, SnapshotMeta
 APPENDS = 3
 """Maximum number of attempts to append, each after the model was restored."""
 
+_Waiter = asyncio.Future[ServiceError | None]
+"""Wait for the end of the log, resolved with the error that prevented it."""
+
 
 log = structlog.get_logger()
 
@@ -101,7 +104,7 @@ class Applier(HostedModel):
         self._busy = self._behind = self._must_read = self._stopping = False
         self._caught_up = asyncio.Event()
         self._position_waiters = PositionWaiters(lambda: self.model.position)
-        self._sync_waiters: list[asyncio.Future[ServiceError | None]] = []
+        self._sync_waiters: list[_Waiter] = []
 
     @property
     def events(self) -> Events:
@@ -192,7 +195,7 @@ class Applier(HostedModel):
         """
         if self._status is ApplierStatus.ENDED or self._task is None:
             return None
-        synced: asyncio.Future[ServiceError | None] = asyncio.get_running_loop().create_future()
+        synced: _Waiter = asyncio.get_running_loop().create_future()
         self._sync_waiters.append(synced)
         self.poll()
         return await synced
@@ -294,7 +297,7 @@ class Applier(HostedModel):
         error: ServiceError | None = None
         try:
             if group := self.queue.take_group():
-                error = await self._commit(group)
+                error = await self._commit(group, waiters)
             elif self._must_read or waiters:
                 error = await (self._follow_on() if self.follow is not None else self._catch_up())
             if error is None and (self._status is ApplierStatus.DIVERGED or self._behind):  # the end is unknown
@@ -303,12 +306,15 @@ class Applier(HostedModel):
             if waiters:
                 _answer(waiters, error)
 
-    async def _commit(self, group: list[Pending[Any]]) -> ServiceError | None:
-        """Append and apply a group, and resolve its requests; return the error that prevented this, if any."""
+    async def _commit(self, group: list[Pending[Any]], waiters: list[_Waiter]) -> ServiceError | None:
+        """Append and apply a group, and resolve its requests; return the error that prevented this, if any.
+
+        Syncs that wait for it are resolved earlier if the log is sealed.
+        """
         failure: ServiceError | None = None
         results: list[ApplyResult] = []
         try:
-            results, failure = await self._append_and_apply(group)
+            results, failure = await self._append_and_apply(group, waiters)
         except asyncio.CancelledError:
             results = [ApplyResult(ModelNotFound(self.name))] * len(group)
             raise
@@ -319,9 +325,11 @@ class Applier(HostedModel):
             self.queue.answer(group, results[-len(group) :])
         return failure
 
-    async def _append_and_apply(self, group: list[Pending[Any]]) -> tuple[list[ApplyResult], ServiceError | None]:
+    async def _append_and_apply(
+        self, group: list[Pending[Any]], waiters: list[_Waiter]
+    ) -> tuple[list[ApplyResult], ServiceError | None]:
         """Append the group; first apply earlier entries of other processes, then the group."""
-        stored = await self._append([pending.payload for pending in group])
+        stored = await self._append([pending.payload for pending in group], waiters)
         n_foreign = len(stored) - len(group)
         entries = await self._replayer.decoded(stored[:n_foreign]) if n_foreign else []
         entries += [LogEntry(e.position, p.change, p.checked) for e, p in zip(stored[n_foreign:], group, strict=True)]
@@ -338,7 +346,7 @@ class Applier(HostedModel):
             failure = NotReady(f"the server stops before model {self.name!r} has applied the change, which is stored")
         return results + [ApplyResult(failure)] * (len(entries) - len(results)), failure
 
-    async def _append(self, payloads: Sequence[bytes]) -> list[Entry]:
+    async def _append(self, payloads: Sequence[bytes], waiters: list[_Waiter]) -> list[Entry]:
         give_up = time.monotonic() + SEALED_SECONDS
         attempts_left = APPENDS
         while True:
@@ -356,7 +364,8 @@ class Applier(HostedModel):
                 if time.monotonic() > give_up:
                     raise
                 attempts_left += 1
-                waiters, self._sync_waiters = self._sync_waiters, []
+                waiters += self._sync_waiters  # the process that has sealed the log may wait for the end of the log
+                self._sync_waiters = []
                 _answer(waiters, await self._catch_up())
                 await asyncio.sleep(SEALED_POLL_SECONDS)
 
@@ -469,7 +478,7 @@ class Applier(HostedModel):
         return super().handle_error(error)
 
 
-def _answer(waiters: Sequence[asyncio.Future[ServiceError | None]], error: ServiceError | None) -> None:
+def _answer(waiters: Sequence[_Waiter], error: ServiceError | None) -> None:
     for synced in waiters:
         if not synced.done():
             synced.set_result(error)

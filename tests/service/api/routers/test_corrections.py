@@ -152,6 +152,15 @@ def test_a_key_is_applied_once(client: TestClient, model: str, positions: list[s
     assert ok(client.get(model))["updates"] == 5
 
 
+def test_the_first_response_to_a_confirmation_is_no_repetition(
+    client: TestClient, model: str, positions: list[str]
+) -> None:
+    body, headers = {"position": positions[0], "y": ["a", "b"]}, {"Idempotency-Key": "k"}
+    sent = [client.post(f"{model}/correct", json=body, headers=headers) for _ in range(2)]
+    assert ok(sent[0])["updates"] == ok(sent[1])["updates"] == 4
+    assert [each.headers.get("idempotent-replayed") for each in sent] == [None, "true"]
+
+
 def test_a_follower_learns_corrections_and_refuses_its_own(
     client: TestClient, model: str, positions: list[str]
 ) -> None:
