@@ -33,7 +33,7 @@ def check_threshold(arrays: Mapping[str, NDArray[Any]], *names: str) -> None:
     """Raise ValueError if the first column (the threshold) of one of these arrays is not 0."""
     for name in names:
         if name in arrays and np.any(arrays[name][..., :1]):
-            raise ValueError(f"state must hold {name} with a first column of 0: the threshold never moves")
+            raise ValueError(f"state must hold {name} with a first column of 0, that of the threshold")
 
 
 def enlarged(array: NDArray[Any], shape: tuple[int, ...], touch: bool = False) -> NDArray[Any]:

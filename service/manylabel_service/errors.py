@@ -172,7 +172,7 @@ class ModelIsTrained(ServiceError, kind="conflict", title="Model is trained by j
 
 
 class ModelFollows(ServiceError, kind="conflict", title="Model follows another"):
-    message = "model {self.name!r} learns from the log of another model; send changes to the one that `follow` names"
+    message = "model {self.name!r} follows another model; send changes to the model that its `follow` names"
     name: str
 
 
@@ -679,7 +679,7 @@ class BlobGone(BlobNotFound):
 
 
 class BlobLost(BlobNotFound):
-    """A blob with missing bytes, at a place outside of the store."""
+    """A blob outside of the store whose bytes are missing."""
 
     message = "the blob under the key {self.key!r} is missing at {self.place}: restore the store from a backup"
     place: str

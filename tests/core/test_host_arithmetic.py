@@ -244,7 +244,7 @@ def fused_instructions(code: str, triple: str) -> list[str]:
     """Return the fused instructions of the code for a processor."""
     cpu, fused = FUSED[triple]
     code = re.sub(r'target triple = ".*"', f'target triple = "{triple}"', code)
-    # Of x86 alone is how numba counts references.
+    # Numba counts references in another way on x86 only.
     code = re.sub(r"= (?:tail )?call i8 @llvm\.x86\.atomic\.sub\.cc\.i64\(.*", "= add i8 0, 0", code)
     machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=1)
     return fused.findall(machine.emit_assembly(llvm.parse_assembly(code)))

@@ -154,7 +154,7 @@ def test_a_large_first_update_does_not_delay_others(server: ServerProcess) -> No
         seconds = time.perf_counter() - started
     assert status == 200
     assert ask(server, "GET", "/v1/models/wide")[2]["bytes"] > 200 * 2**20
-    # What is left is one pass over the weights. Where the system gives memory at once there was nothing to wait for.
+    # One pass over the weights is left. If the system provides memory at once, there was nothing to wait for.
     assert others.longest_seconds < max(LONG_SECONDS, seconds / 2)
     assert ask(server, "DELETE", "/v1/models/wide")[0] == 204
 

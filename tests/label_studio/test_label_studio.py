@@ -175,7 +175,7 @@ def test_annotations_are_learnt_once_and_predictions_shown(
         project.annotate(tasks[16], true_label(tasks[16]))
         eventually(lambda: updates() == 16)
 
-        # The version has not moved, so nothing is predicted again; with 20 it has.
+        # The version is unchanged, so nothing is predicted again; it changes at 20 examples.
         before = {task["id"]: task["predictions"] for task in project.tasks()}
         project.predict()
         assert {task["id"]: task["predictions"] for task in project.tasks()} == before

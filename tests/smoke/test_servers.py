@@ -55,9 +55,9 @@ def test_no_acknowledged_update_is_lost_when_a_server_is_killed(start_server: St
     with Client(server.url) as client:
         model = client.model("m")
         restored = model.status()
-        # The update that was under way may have been stored, though nobody was told so.
+        # The last update may have been stored without a response.
         assert restored.updates - len(sender.positions) in (0, 1)
-        # Each is in the log where it was acknowledged: a repetition is answered with its position, and learnt once.
+        # Each is in the log at its acknowledged position: a retry returns this position, and is not learnt again.
         again = [
             model.update(*example(number), key=f"update-{number}").position for number in range(len(sender.positions))
         ]

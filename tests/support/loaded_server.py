@@ -11,6 +11,6 @@ from manylabel_service.hosting.kernels import SERVED, load
 
 preload()
 load(SERVED)
-# What is loaded stays: no server that is forked walks it at its start, nor gets a copy of its memory by doing so.
+# Loaded objects stay: a forked server does not walk them when it starts, and so copies none of their memory.
 gc.collect()
 gc.freeze()

@@ -39,9 +39,8 @@ Timeout = Annotated[
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
-        help="Timeout of one call if the server does not respond or is unavailable: the command "
-        "retries until then. Default: 60, and at most 4 attempts for short calls; longer while the server "
-        "compiles functions.",
+        help="Seconds for which a call is retried if the server does not respond or is unavailable. Default: 60, "
+        "longer while the server compiles functions; short calls are tried at most 4 times.",
     ),
 ]
 KeyFile = Annotated[

@@ -146,8 +146,8 @@ class ProbabilitySums:
         )
 
     def mean_where(self, truth: bool) -> tuple[Numbers, Numbers]:
-        """Return the mean probability of each label where it is true, or where it is false, and the weighted number of
-        these examples; NaN for a label that is not judged."""
+        """Return the mean probability of each label over the examples where its truth is `truth`, and their weighted
+        number; NaN for a label that is not judged."""
         truths = self.truths
         if truth:
             weights = truths.examples

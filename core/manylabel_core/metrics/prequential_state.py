@@ -73,7 +73,7 @@ def _check_totals(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
     shared = [at for at in range(_prequential.LABELS + 1) if at not in (_prequential.ONE_ERRORS, _prequential.EXACT)]
     examples, given = (int(totals[_MODEL, at]) for at in (_prequential.EXAMPLES, _prequential.GIVEN))
     if not 0 <= examples <= given < MAX_EXAMPLES or arrays["ring"].shape[1] != min(examples, window):
-        raise ValueError("totals: the examples do not match ring")
+        raise ValueError("totals: the number of examples differs from the length of ring")
     if (totals[_MODEL, shared] != totals[_BASELINE, shared]).any():
         raise ValueError("totals: the baseline has other examples")
     if totals[_MODEL, _prequential.LABELS] != counts.shape[1]:

@@ -40,7 +40,7 @@ class ParityMemory(NamedTuple):
     # (4, 64): weighted sums of agreement, of examples, of expected agreement, and of squared weights, by score
     bins: NDArray[np.float64]
     numbers: NDArray[np.float64]  # (19,): the account and counts, see `_rule`
-    # (2, at least n_labels): audits in which the answer, or only the teacher, had the label
+    # (2, at least n_labels): audits in which only the answer had the label; audits in which only the teacher had it
     labels: NDArray[np.float64]
 
 
@@ -96,7 +96,7 @@ class Deferral(NamedTuple):
         if sure not in (0, 1) or ask not in (0, 1) or not MIN_AUDIT_RATE <= rate <= 1.0:
             raise ValueError("a deferral has two flags, and a rate from 0.01 to 1")
         if not sure and (rate < 1.0 or not ask):
-            raise ValueError("a deferral of an unsure example asks with probability 1")
+            raise ValueError("a deferral of an unsure example must ask, with a rate of 1")
         if (np.abs(values[_rule.INPUTS :]) > 4.0).any() or abs(values[_rule.SCORE]) > 8.0:
             raise ValueError("a deferral has inputs from -4 to 4 and a score from -8 to 8")
         return self

@@ -104,7 +104,7 @@ class Ranks(Part):
         values, weights = sketches[:, VALUE], sketches[:, WEIGHT]
         ascending = (np.diff(values) > 0.0) | ~used[:, 1:]
         if not ascending.all() or ((weights > 0.0) != used).any() or (values[~used] != 0.0).any():
-            raise ValueError("state must hold ranks.sketches of ascending values with weights, then zeros")
+            raise ValueError("ranks.sketches must have ascending values with positive weights, then zeros")
         ranked = np.sort(slots[slots > 0])
         if (ranked != np.arange(1, 1 + len(ranked))).any() or (sizes[slots > 0] < MIN_VALUES).any():
             raise ValueError("state must hold ranks.slots with each number once, of features with several values")

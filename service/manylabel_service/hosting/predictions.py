@@ -53,7 +53,7 @@ class Prediction(NamedTuple):
 
 
 class MadePredictions(Sequence[Prediction]):
-    """Predictions that are made again each time they are read, so that a long batch needs the memory of its scores."""
+    """Predictions that are computed at each access, so that a long batch stores only its scores."""
 
     def __init__(self, makers: Sequence[Callable[[], Prediction]]) -> None:
         self._makers = makers

@@ -46,7 +46,7 @@ class GarbageCollector:
 
     async def _examine(self, keys: Iterable[str]) -> None:
         owned = [(owner, list(some)) for owner, some in groupby(keys, _owner) if owner is not None]
-        # Read after the keys: a model exists before its blobs.
+        # Read the models after the keys, because a model is created before its blobs.
         there = await self._store.models.existing({incarnation for (_, incarnation), _ in owned}) if owned else {}
         for (kind, incarnation), some in owned:
             files = self._files(kind, incarnation)
@@ -78,7 +78,7 @@ class GarbageCollector:
                 with suppress(*UNREADABLE):
                     if (lineage := await lineages.get(name)) is not None and lineage.running is None:
                         found[name] = lineage
-        # Read last: the lineage of a model created later has changed.
+        # Read the models last: if a model is created later, its lineage is no longer the one found.
         records = await models.all() if found else []
         if any(record.damaged for record in records):
             return

@@ -190,7 +190,7 @@ class OutsidePieces(BlobPlaces):
     async def pieces(
         self, key: str, head: StoredManifest, is_current: Callable[[], Awaitable[bool]]
     ) -> AsyncGenerator[bytes, None]:
-        """Read the pieces of a blob; `is_current` returns whether the key still has it.
+        """Read the pieces of a blob; `is_current` returns whether the key still refers to it.
 
         Raises `BlobDamaged`, `BlobLost`, or `BlobGone` if the key does not have it.
         """

@@ -228,8 +228,8 @@ class Collection(Generic[T]):
     async def put(self, name: str, value: T, *, urgent: bool = False) -> T:
         """Store a model at its new revision, and return it.
 
-        Raises RevisionConflict if the document is not at the revision of the model (0: if it exists). `urgent` is as in
-        `Documents.put`.
+        Raises RevisionConflict if the stored revision is not that of `value`; with 0, if the document exists. `urgent`
+        is as in `Documents.put`.
         """
         revision = value.revision or None
         return value.at(await self._documents.put(self.kind, name, value.to_bytes(), revision=revision, urgent=urgent))

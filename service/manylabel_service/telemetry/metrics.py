@@ -192,7 +192,7 @@ class Telemetry:
         return self._by_model.keys() - {OTHERS}
 
     def has_series(self, model: str) -> bool:
-        """Return whether a model has separate series, which it gets if there is room for one more."""
+        """Return whether a model has separate series; create them if the limit allows."""
         return self._of_model(model).model == model
 
     def keep(self, models: Collection[str]) -> None:

@@ -49,8 +49,8 @@ _NOTHING = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns of one view: their number, their names, if any, and the names of optional numbers with those that say
-    that a record has them."""
+    """Columns of one view: their number, their names, if any, and for each optional number the name of the column
+    that says that a record has it."""
 
     size: int
     names: Vocabulary | None

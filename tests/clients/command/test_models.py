@@ -480,7 +480,7 @@ def test_skipped_predictions_may_hide_others(
     monkeypatch.setattr(label_next, "MAX_ASKED", 2)
     done = manylabel("label", waiting, stdin="s\ns\ns\n")
     assert done.out.endswith(
-        "2 skipped, the most that the server lists: label some of them to see others\n0 labelled\n"
+        "you skipped 2, and the server lists at most 2: label some of them to see others\n0 labelled\n"
     )
     assert len(left(client, waiting)) == 3
 
@@ -587,6 +587,6 @@ def test_a_promise_is_set_and_its_report_printed(manylabel: Command, client: Cli
     assert (simulated["total"]["examples"], simulated["total"]["wrong"]) == (300, 0)
     assert simulated["total"]["applied"] > 200
     assert manylabel("models", "set-promise", name).status == 2
-    assert manylabel("models", "set-promise", name, "--end").out == f"{name} now promises no precision\n"
+    assert manylabel("models", "set-promise", name, "--end").out == f"{name} now promises nothing\n"
     assert model.status().promise is None
     assert model.predict({"x1": 1.0}).auto is None

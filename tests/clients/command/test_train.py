@@ -235,7 +235,7 @@ def test_a_model_is_private_and_no_other_file_is_touched(files: dict[str, Path],
             "Invalid value for --holdout: holdout must be a share above 0 and below 1, such as 0.2, not 20",
         ),
         (["--holdout", "0.0001"], "Invalid value for --holdout"),
-        (["--holdout", "0.1", "--test", __file__], "either --test or --holdout"),
+        (["--holdout", "0.1", "--test", __file__], "use --test or --holdout, not both"),
     ],
 )
 def test_a_wrong_value_of_an_option_is_wrong_usage(

@@ -48,7 +48,7 @@ def test_every_call(client: Client, name: str) -> None:
     assert (found.updates, found.position) == (11, receipt.position)
     told = sum(label.examples / label.frequency for label in model.labels().labels)
     assert sum(each.count for each in found.bins) == pytest.approx(told)
-    # A label is counted once its relevant examples weigh ten.
+    # A label is counted only if its relevant examples weigh at least ten.
     assert {each.count for label in ("a", "b") for each in model.reliability(label).bins} == {0}
     with pytest.raises(NotFound):
         model.reliability("none")

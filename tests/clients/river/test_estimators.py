@@ -232,7 +232,7 @@ def test_metrics_survive_labels_that_appear_later() -> None:
     rows = [({"a": 1}, {"rock": True}), ({"a": 1}, {"rock": True, "folk": True}), ({"a": 1}, {"folk": False})]
     metric = metrics.multioutput.MicroAverage(metrics.Recall())
     evaluate.progressive_val_score(rows, FALT(), metric)
-    # Of the two relevant labels after the first row "folk" could not be predicted.
+    # "folk", one of the two relevant labels after the first row, could not be predicted.
     assert metric.get() <= 0.5
 
 

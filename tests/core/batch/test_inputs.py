@@ -165,7 +165,7 @@ def test_label_names_must_match_the_labels(learner, names):
 
 @for_each("learner", LEARNERS)
 def test_label_names_must_be_a_sequence(learner):
-    with pytest.raises(ValueError, match="label_names must hold names"):
+    with pytest.raises(ValueError, match="label_names must be a sequence of names"):
         learner().fit(X, Y, label_names=5)
 
 

@@ -81,7 +81,7 @@ def test_a_callable_kernel_is_passed_to_from_bytes():
 
 def test_an_unserialisable_parameter_is_named():
     model = M3L(random_state=np.random.RandomState(0), scaling="none").fit(X, Y)
-    with pytest.raises(ValueError, match="random_state cannot be written: RandomState"):
+    with pytest.raises(ValueError, match="random_state cannot be serialised: its type is RandomState"):
         model.to_bytes()
 
 

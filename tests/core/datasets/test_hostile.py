@@ -506,7 +506,7 @@ def test_npz_is_never_unpickled(tmp_path: Path, name: str) -> None:
     evil[:] = Evil(witness)
     with pytest.raises(BadDataset, match="not object"):
         read_npz(io.BytesIO(npz_bytes(**arrays(**{name: evil.reshape(2, 1) if name in ("X", "Y") else evil}))))
-    # As an array of numbers whose bytes are a pickle, and as a member that is one.
+    # An array of numbers whose bytes are a pickle, and a member that is one.
     for member in (b"\x93NUMPY\x01\x00", b""):
         file = io.BytesIO(npz_bytes(**arrays(**{name: None})))
         with zipfile.ZipFile(file, "a") as archive:

@@ -61,7 +61,7 @@ def doubts(X, signs, existing=None, weights=None, top=100):
     existing = np.full(n, n_labels) if existing is None else existing
     p, seen = probabilities(X, signs, existing, weights)
     w = np.ones(n) if weights is None else weights
-    # Of a complete example, labels that came later are known to be false.
+    # Labels that came after a complete example are false for it.
     truth = signs.copy()
     for i in range(n):
         if (signs[i, : existing[i]] != 0).all():

@@ -91,7 +91,7 @@ def test_audits_never_find_more_than_is_allowed_on_hostile_streams(bad):
     parity = Parity(ParityTarget(0.95))
     wrong, answered = run(parity, p, teacher)  # asserts the bound at each step
     openings = report(parity, [])["openings"]
-    # The true number scatters around the audits' estimate, by the square root of the examples that an audit stands for.
+    # The true number deviates from the estimate by about the square root of the number of examples for each audit.
     assert wrong <= 0.05 * (n if answered else 0) + 7 + openings + 4 * np.sqrt(0.05 * max(answered, 1) * 20)
     assert answered > 300
 

@@ -61,7 +61,7 @@ async def test_every_series_has_a_worker_label(three: list[Telemetry]) -> None:
         series = await scrape(asked)
         assert up(series) == [1, 1, 1]
         own = {key: value for telemetry in three for key, value in samples(await telemetry.exposition()).items()}
-        # Times of the processor and the like go on between two looks; what was counted stands still.
+        # Processor times change between two scrapes; counters do not.
         counted = {key: value for key, value in own.items() if not key[0].startswith(("process_", "python_gc_"))}
         assert counted.items() <= series.items()
         assert all(dict(labels)["worker"] in "012" for _, labels in series)

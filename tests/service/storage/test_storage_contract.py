@@ -180,7 +180,7 @@ async def test_concurrent_appends_lose_nothing_and_agree_on_one_order(stores: li
     assert len(whole) == len(expected)
     assert set(payloads_of(whole)) == expected
     assert set(payloads_of(await read_all(stores[-1], other))) == expected
-    # What one append added has nothing in it from another.
+    # The entries of one append have no other entries between them.
     for who, turn in ((3, 0), (7, 5), (15, 7)):
         index = payloads_of(whole).index(b"%d-%d-0" % (who, turn))
         assert payloads_of(whole[index : index + 4]) == [b"%d-%d-%d" % (who, turn, i) for i in range(4)]

@@ -75,7 +75,7 @@ async def test_an_append_on_a_cluster_whose_reply_is_lost_is_made_once(
         store.engine.connection._execute = execute  # type: ignore[method-assign]
         await wait_until_available(store)
         assert payloads_of(await store.logs.append(record, [b"kept"], START)) == [b"lost", b"kept"]
-        # What this test cannot lose inside the client library, its settings must not retry.
+        # The client library must not retry, because the test cannot lose a response inside it.
         assert store.engine.connection.client.retry.get_retries() == 0  # type: ignore[union-attr]
 
 

@@ -150,7 +150,7 @@ class TableOptions(NamedTuple):
         return field_names(self.names) or []
 
     def kinds_of(self, dataset: "Dataset") -> "TableOptions":
-        """Return the options with the kinds of the columns of a dataset, for another file with the same columns."""
+        """Return the options that read another file with the kinds of columns that a dataset has."""
         columns = () if dataset.report is None else dataset.report.columns
         names = {
             kind: [one.name for one in columns if one.kind in kinds and one.values]

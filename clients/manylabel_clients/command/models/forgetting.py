@@ -46,7 +46,7 @@ def forget(
     ] = None,
     yes: Yes = False,
 ) -> ForgetReceipt:
-    """Forget examples: remove them from the history, and make the model as if it had never seen them.
+    """Forget examples: remove them from the history, and compute the model again without them.
 
     The model serves meanwhile. The command waits for the receipt, and prints it.
 

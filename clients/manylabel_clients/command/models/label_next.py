@@ -80,7 +80,10 @@ class LabelLoop(OneByOne[UnlabelledPrediction, list[str]]):
         click.echo(HELP)
         if self.ask_all():
             if self._is_full:
-                click.echo(f"{self._most} skipped, the most that the server lists: label some of them to see others")
+                click.echo(
+                    f"you skipped {self._most}, and the server lists at most {self._most}: "
+                    "label some of them to see others"
+                )
             else:
                 click.echo("no other predictions wait for labels")
         click.echo(f"{self.n_sent:,} labelled")

@@ -125,7 +125,7 @@ def set_promise(
     ] = "exact",
     end: Annotated[bool, Option(help="End the promise.")] = False,
 ) -> None:
-    """Promise a precision for a model: predictions say which labels may be applied unseen, and what needs review.
+    """Promise a precision for a model: predictions say which labels may be applied without review.
 
     With --parity, stored predictions say for which examples to ask a teacher, such as a language model.
 
@@ -145,7 +145,7 @@ def set_promise(
     promised = [
         f"{what} {share:g}" for what, share in (("precision", precision), ("parity", parity)) if share is not None
     ]
-    click.echo(f"{name} now promises {' and '.join(promised) or 'no precision'}")
+    click.echo(f"{name} now promises {' and '.join(promised) or 'nothing'}")
 
 
 def read_groups(file: Path) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def merge_label(
         Option(help="Merge all labels that differ only in case, spaces or Unicode form, into the most frequent ones."),
     ] = False,
 ) -> None:
-    """Merge a label of a model into another: it is retired, and updates that name it teach the other label."""
+    """Merge a label into another: the first is retired, and updates that name the first teach the second."""
     model = client.model(name)
     if alike and label is None:
         for one, other in (merged := model.merge_alike()).items():

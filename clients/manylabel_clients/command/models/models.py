@@ -151,7 +151,7 @@ def like(
     template: Annotated[str, Argument(metavar="MODEL", help="Model with the settings.")],
     as_json: AsJson = False,
 ) -> None:
-    """Create a model with the spec, labels, groups and promise of another, which has learnt nothing.
+    """Create a model that has learnt nothing, with the spec, labels, groups and promise of another.
 
     Example: `manylabel models like customer-17-tags customer-tags`
     """

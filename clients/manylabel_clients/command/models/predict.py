@@ -39,7 +39,7 @@ def predict(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the labels of examples: a table for one, a line for each of many.
+    """Predict the labels of examples: print a table for one example, or a line for each of several.
 
     With --probabilities, a line has the probability of each label; with --keep, it begins with the id of the
     prediction. Names with commas, quotes or line breaks are JSON strings. With --explain, a table lists the features

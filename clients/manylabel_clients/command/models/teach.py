@@ -50,7 +50,7 @@ def teach(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer examples by a model that promises parity, and by a teacher where the model is not sure.
+    """Label examples with a model that promises parity; ask a teacher where the model is not sure.
 
     The model learns each answer of the teacher. Each line of the output says who answered, and the labels. The account
     follows.
@@ -72,7 +72,7 @@ def teach(
             print_as(as_json, found._asdict(), lambda _: _print_agreement(found))
             return
         if "parity" not in (getattr(handle.status(), "promise", None) or {}):
-            raise Failure(f"{model} promises no parity: manylabel models set-promise {model} --parity 0.95")
+            raise Failure(f"{model} promises no parity; run manylabel models set-promise {model} --parity 0.95")
         loop = with_teacher(handle, call, labels=vocabulary)
         failed = 0
         for answer in loop.many((item.x for item in items), workers=workers):

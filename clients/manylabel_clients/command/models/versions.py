@@ -59,7 +59,7 @@ def promote(
     force: Annotated[bool, Option(help="Serve it even if its features or scaling differ.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Serve a version of a trained model, or promote a follower; promoting the earlier one switches back.
+    """Serve a version of a trained model, or promote a follower; promoting the earlier version or model switches back.
 
     Example: `manylabel models promote tags-salt`
     """

@@ -30,7 +30,7 @@ def mcp(
     timeout: Timeout = None,
     api_key: KeyFile = None,
 ) -> None:
-    """Serve tools for agents (Model Context Protocol): classify, teach, explain, list_labels, review_next.
+    """Serve tools for agents (Model Context Protocol), such as classify, teach and list_suggestions.
 
     On standard input and output, calls use the key of --api-key-file or MANYLABEL_API_KEY. Over HTTP, each caller sends
     its own key in the header Authorization. An agent can do what the key allows.

@@ -106,7 +106,7 @@ def paperless(
                     raise
                 click.echo(f"{error}; trying again", err=True)
             except NoParity as error:
-                raise Failure(f"{error}: manylabel models set-promise {model} --parity {parity}") from error
+                raise Failure(f"{error}; run manylabel models set-promise {model} --parity {parity}") from error
             if once:
                 return None
             time.sleep(MIN_SECONDS)

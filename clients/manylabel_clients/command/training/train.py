@@ -55,7 +55,7 @@ def train(
     Example: `manylabel train songs.arff --labels songs.xml --trainer mlrl --param lam=0.001 --out songs.safetensors`
     """
     if test is not None and holdout is not None:
-        raise click.BadParameter("either --test or --holdout", param_hint="--holdout")
+        raise click.BadParameter("use --test or --holdout, not both", param_hint="--holdout")
     if out is not None:
         _check_writable(out, [file] if test is None else [file, test])
     whole = read_file(file, labels, zero_based, table)

@@ -110,7 +110,7 @@ class ServerCalls(Resource):
 
     @handle(Model, AsyncModel)
     def create_model_like(self, name: str, model: str, *, exist_ok: bool = False) -> Exchange[str]:
-        """Create a model with the spec, labels, groups and promise of another, which has learnt nothing.
+        """Create a model that has learnt nothing, with the spec, labels, groups and promise of another.
 
         Parameters
         ----------

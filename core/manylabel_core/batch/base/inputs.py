@@ -41,7 +41,7 @@ def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
 def check_label_names(names: Iterable[str] | None, Y: Any, n_labels: int) -> NDArray[np.object_] | None:
     """Return the names of the labels: the names passed, otherwise the columns of a data frame, otherwise None."""
     if not (names is None or isinstance(names, Iterable)):
-        raise ValueError(f"label_names must hold names, not be {names!r}")
+        raise ValueError(f"label_names must be a sequence of names, not {names!r}")
     columns = getattr(Y, "columns", None) if names is None else list(names)
     if columns is None or (names is None and not all(isinstance(name, str) for name in columns)):
         return None

@@ -137,7 +137,7 @@ def _taken_apart(name: str, value: Any) -> tuple[str, Arrays, Any]:
         return "texts", {".bytes": np.frombuffer(b"".join(texts), np.uint8), ".offsets": offsets}, None
     if array.dtype.kind in "biuf":
         return "array", {"": array}, None
-    raise ValueError(f"{name} cannot be written: {type(value).__name__}")
+    raise ValueError(f"{name} cannot be serialised: its type is {type(value).__name__}")
 
 
 def _put_together(kind: str, plain: Any, part: Any) -> Any:

@@ -293,10 +293,10 @@ async def set_groups(request: Request, response: Response, context: ContextOf, n
     example={"precision": 0.95, "settled": 0.9, "missed": 0.02, "audit_rate": 0.05},
 )
 async def set_promise(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
-    """Sets the promises: from this position in the log, on every server. With `precision`, predictions say which labels
-    may be applied unseen (`auto`), and whether the example needs review. With `parity`, stored predictions say whether
-    to ask the teacher (`ask`). A different promise starts a new account of errors, and `null` ends both. The model
-    retains what it has learnt."""
+    """Sets the promises of a model, from this position in the log, on every server. With `precision`, predictions say
+    which labels may be applied unseen (`auto`), and whether the example needs review. With `parity`, stored predictions
+    say whether to ask the teacher (`ask`). A different promise starts a new account of errors, and `null` ends both.
+    The model retains what it has learnt."""
     async with context.registry.use(name) as model:
         replica = online(model)
         document, raw = await read_json(request)

@@ -547,7 +547,7 @@ class ModelRequest(ModelSpec):
     @classmethod
     def _note_scaling(cls, document: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         copies = isinstance(document, dict) and (document.get("fork") or document.get("like")) is not None
-        # A copy has the algorithm of the other model.
+        # A placeholder: a copy gets the algorithm of the other model.
         wanted = handler({"algorithm": "falt", **document} if copies else document)
         wanted._leaves_scaling = isinstance(document, dict) and document.get("scaling") is None
         wanted._leaves_text = isinstance(document, dict) and document.get("text") is None

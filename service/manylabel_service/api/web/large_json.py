@@ -114,8 +114,8 @@ async def read_model(request: Request, model: type[M]) -> tuple[M, bytes]:
 
 
 async def read_large_json(request: Request, max_bytes: int | None = None) -> tuple[Any, bytes]:
-    """Return the value in the body of a request, which has at most `max_bytes` and the limit of the server, and the
-    body itself; raises the errors of `read_json`."""
+    """Return the parsed body of a request, and its bytes: at most `max_bytes`, and at most the limit of the server.
+    Raises the errors of `read_json`."""
     context = request.scope["context"]
     most = context.settings.max_body_bytes
     raw = await read_body(request, JSON, most if max_bytes is None else min(max_bytes, most))

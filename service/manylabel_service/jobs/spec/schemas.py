@@ -232,7 +232,7 @@ class DoubtsSpec(SearchSpec):
     @classmethod
     def _complete(cls, params: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if params.keys() != {"label", "top"}:
-            raise ValueError("params must be label and top")
+            raise ValueError("params must have exactly the fields label and top")
         return params
 
     @property

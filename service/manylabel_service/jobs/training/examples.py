@@ -18,7 +18,7 @@ REPORT_SECONDS = 0.25
 
 
 class ExamplesRun:
-    """Work on the examples of a log, which needs no checkpoints.
+    """Task over the examples of a log, without checkpoints.
 
     Parameters
     ----------

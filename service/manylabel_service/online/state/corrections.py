@@ -84,7 +84,7 @@ class Corrections:
             del self._unlearnt[next(iter(self._unlearnt))]
 
     def is_unlearnt(self, place: Place) -> bool:
-        """Return whether an example is known not to be learnt."""
+        """Return whether an example is remembered as not learnt."""
         position, index = place
         return index < self._unlearnt.get(position, 0)
 

@@ -90,7 +90,7 @@ class Dismissals:
                 known = all(type(each) is int and 0 <= each < n_labels for each in columns)
                 key = _key(kind, column, other if kind in PAIRS else None)
                 if kind not in KINDS or not known or key != (kind, column, other) or key in found._examples:
-                    raise ValueError("expected kinds and columns of labels")
+                    raise ValueError("expected known kinds, and columns of existing labels")
                 if type(examples) is not float or not 0.0 <= examples < float("inf"):
                     raise ValueError("expected numbers of examples")
                 found._examples[key] = examples
@@ -114,4 +114,4 @@ def check_suggestion(kind: Any, label: Any, other: Any) -> None:
     if kind not in KINDS or not isinstance(label, str):
         raise ValueError("expected a kind of suggestions and a label")
     if (kind in PAIRS) != isinstance(other, str) or (kind not in PAIRS and other is not None):
-        raise ValueError("expected another label for a suggestion about two labels, and only for such")
+        raise ValueError("`other` must be a label if the suggestion is about two labels, and missing otherwise")

@@ -287,7 +287,7 @@ class FeatureSpace:
 
     @property
     def knows_numbers(self) -> bool:
-        """True if every number among names with columns is one of the number fields."""
+        """True if the number fields have every numeric feature that has a column."""
         return self._n_hashed is None and self._n_kept is None
 
     def continues(self, earlier: "FeatureSpace") -> bool:

@@ -298,7 +298,7 @@ def _packed_decisions(update: Update) -> list[_PackedDecisions] | None:
 
 
 def pack_decisions(decision: Decision | None, deferral: Deferral | None) -> _PackedDecisions:
-    """Return a decision on labels, and a deferral, for msgpack."""
+    """Return what msgpack stores for a decision on labels and a deferral."""
     packed = [None if one is None else one.values.astype("<f8", copy=False).tobytes() for one in (decision, deferral)]
     return packed[0] if deferral is None else packed
 

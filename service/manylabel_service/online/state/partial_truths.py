@@ -74,14 +74,14 @@ class PartialLabels:
                 self.versions[id] = version
 
     def close(self, id: str) -> None:
-        """Close this id for further parts."""
+        """Accept no further partial labels for this id."""
         if (told := self._told.pop(id, None)) is not None:
             self._n_labels -= len(told)
             self.measured.pop(id, None)
             self.versions.pop(id, None)
 
     def close_version(self, version: int) -> None:
-        """Close the predictions of a version for further parts."""
+        """Accept no further partial labels for predictions of a version."""
         for id in [id for id, its in self.versions.items() if its == version]:
             self.close(id)
 

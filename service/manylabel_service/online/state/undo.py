@@ -69,7 +69,7 @@ class _OfLabel(NamedTuple):
             model.old_names.unmerge(after.name, self.names, column)
         if before.name != after.name:
             if model.old_names.find(before.name) != column:
-                raise ValueError(f"the name {before.name!r} is no longer that of the label")
+                raise ValueError(f"the name {before.name!r} belongs to another label by now: undo that change first")
             model.labels.rename(after.name, before.name)
             model.old_names.unrename(before.name, after.name, self.place, column)
             model.alike = AlikeNames()

@@ -150,7 +150,7 @@ class RedisBlobs(MovableBlobs, Part):
                 await self._engine.connection.run(_LOOSEN, (LOOSE,), _loose(head := BlobManifest(token)))
                 if self.outside.is_at((await self.outside.read()).current, token):
                     return head
-                # The blobs of the store are being moved: the process that moves them looked before this one was listed.
+                # A process is moving the blobs, and read their list before this one was added.
                 await self._engine.connection.command("ZREM", LOOSE, _loose(head))
 
     @gated

@@ -52,7 +52,6 @@ class RedisLogs(Part):
 
     @gated
     async def append(self, record: ModelMeta, payloads: Sequence[bytes], after: str) -> list[Entry]:
-        # Usually one round trip, with the entries before the new ones.
         if not payloads:
             raise ValueError("an append needs at least one payload")
         if self.unusable is not None:
@@ -62,7 +61,7 @@ class RedisLogs(Part):
         checksums = pack(f"<{len(payloads)}I", *map(crc32, payloads))
         known = entry_id(after)
         await self._wait_for_left_behind(record)
-        while True:
+        while True:  # usually one round trip, which also returns the entries before the new ones
             first = secrets.randbelow(FIRST_NUMBERS)
             answer = await self._engine.connection.run(
                 APPEND,

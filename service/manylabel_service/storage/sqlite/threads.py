@@ -120,7 +120,7 @@ def while_opening(path: Path) -> Iterator[None]:
 
 
 def lacks_room(error: StorageUnavailable) -> bool:
-    """Return whether a full disk may cause an error of `while_running`; SQLite reports a quota as an I/O error."""
+    """Return whether a full disk may have caused this error; SQLite reports a quota as an I/O error."""
     cause = error.__cause__
     return isinstance(error, StorageFull) or (
         isinstance(cause, sqlite3.Error) and _primary(cause) == sqlite3.SQLITE_IOERR

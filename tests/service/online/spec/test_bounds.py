@@ -100,7 +100,7 @@ def test_no_stream_grows_a_model_beyond_its_bound(spec: dict[str, Any], policy: 
     assert len(model.labels) <= 12
     assert len(model.features) <= 40
     if policy != "reject":  # then few of these updates fit
-        # It is no bound that is never met: arrays that double may be half empty, and few names are the longest.
+        # The bound is not far too high: doubled arrays can be half empty, and few names have the maximum length.
         assert largest > bound / 6
         assert (len(model.labels), len(model.features)) == (12, 40)
 

@@ -36,7 +36,7 @@ def test_ids_are_distinct_and_sort_by_age(made: list[tuple[int, bytes]]) -> None
 
 
 def test_the_example_of_the_ulid_specification_is_read() -> None:
-    # Of the ULID specification: its time is 1469918176385.
+    # The example of the ULID specification; its time is 1469918176385.
     assert prediction_ids.timestamp_of("01ARYZ6S41TSV4RRFFQ69G5FAV") == 1469918176385
 
 

@@ -27,11 +27,11 @@ from manylabel_core.storage import MAX_COUNT, MAX_WEIGHT, check_range
 class SecondOrder(Model):
     """Linear model that learns the log-odds of labels by second-order steps; see `_second_order`.
 
-    The ranks of features are further inputs: by them the margin of a label is a curve of a value, not only a line. Time
-    and memory of an example grow with the square of the number of features, and with features times labels. So it
-    stops at the first example with a feature beyond the first 512, or with more than 1,024 labels, and learns nothing
-    from this example; its caller drops it then. Its numbers are float64: in float32, an inverse of correlated features
-    loses its small eigenvalues.
+    The ranks of features are further inputs: with them, the margin of a label can be a curve of the value of a feature.
+    Time and memory of an example grow with the square of the number of features, and with features times labels. The
+    model therefore stops at the first example with a feature beyond the first 512, or with more than 1,024 labels, and
+    learns nothing from it; the caller then drops the model. Its numbers are float64: in float32, an inverse of
+    correlated features loses its small eigenvalues.
     """
 
     is_linear = True
