@@ -95,7 +95,7 @@ def test_a_weight_of_two_equals_the_row_twice(make):
     assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-4)
     assert getattr(plain, name) != pytest.approx(getattr(other, name), rel=1e-3)
     if isinstance(one, MLRL | SSMLRL):
-        # Several matrices are optimal. The square of the trace norm is strictly convex, so their norms and losses are equal.
+        # Several matrices are optimal; the squared trace norm is strictly convex, so their norms and losses are equal.
         heavy = weights[:, None]
         one_loss, other_loss = (
             (heavy * np.maximum(0, 1 - SIGNS * each.decision_function(X))).sum() for each in (one, other)
