@@ -12,6 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.support.cases import for_each
 from tests.support.server_process import ServerProcess
+from tests.support.waiting import eventually
 
 from manylabel_service.api.web.problems import STATUS_AND_TITLE
 from manylabel_service.telemetry.metrics import Telemetry
@@ -37,7 +38,7 @@ class Exposed(NamedTuple):
 @pytest.fixture(scope="module")
 def exposed(module_server_process: Callable[..., ServerProcess], tmp_path_factory: pytest.TempPathFactory) -> Exposed:
     """A scrape of a real server whose model has learnt, predicted, kept a prediction and refused a request."""
-    server = module_server_process().start()
+    server = module_server_process("--archive", f"file://{tmp_path_factory.mktemp('archive')}").start()
 
     def send(path: str, document: dict[str, Any]) -> dict[str, Any]:
         request = urllib.request.Request(
@@ -54,8 +55,13 @@ def exposed(module_server_process: Callable[..., ServerProcess], tmp_path_factor
     send("/m/labels", {"id": kept["id"], "y": ["p"]})
     with pytest.raises(urllib.error.HTTPError):
         send("/m/update", {"x": 1})
-    with urllib.request.urlopen(f"{server.url}/metrics") as answer:
-        text = answer.read()
+
+    def scrape() -> bytes:
+        with urllib.request.urlopen(f"{server.url}/metrics") as answer:
+            return bytes(answer.read())
+
+    eventually(lambda: b"manylabel_archive_lag_seconds " in scrape())
+    text = scrape()
     assert server.stop() == 0
     several = join([text, at_times(tmp_path_factory.mktemp("workers"))])
     names: set[str] = set()

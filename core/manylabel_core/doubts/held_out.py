@@ -17,8 +17,8 @@ BLOCK_NUMBERS = 2**20
 """Maximum numbers in a block of probabilities, unless a single example has more labels."""
 
 Judges = tuple[Pipeline, Pipeline]
-"""Two models, grown to all features and labels, that have learnt nothing: the first one learns the examples with an
-even number, the second one the others."""
+"""Two models, grown to all features and labels, that have learnt nothing; each learns one half of the examples, see
+`half_of`."""
 
 
 class HeldOut(NamedTuple):
@@ -92,16 +92,26 @@ def held_out(rows: Rows, judges: Judges, seen: NDArray[np.int64], report: Callab
             report(len(chosen))
 
 
+def half_of(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the half, 0 or 1, of the examples with these numbers.
+
+    Of two successive examples, one is in each half; which one changes without a period, so that a half of a stream with
+    a period, such as one that two sources feed by turns, is like the whole.
+    """
+    turn = (rows >> 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(63)
+    return (rows & 1) ^ turn.astype(np.int64)
+
+
 def judge_of(judges: Sequence[Pipeline], row: int) -> Pipeline:
     """Return the judge that has not learnt an example."""
-    return judges[1 - row % 2]
+    return judges[1 - int(half_of(np.array([row]))[0])]
 
 
-def _blocks(first: int, n_rows: int, n_labels: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the numbers of every second example from the first on, in blocks."""
+def _blocks(half: int, n_rows: int, n_labels: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the numbers of the examples of a half, in blocks."""
     step = min(BLOCK_ROWS, max(1, BLOCK_NUMBERS // (1 + n_labels)))
-    half = np.arange(first, n_rows, 2, dtype=np.int64)
-    return (half[at : at + step] for at in range(0, len(half), step))
+    chosen = np.flatnonzero(half_of(np.arange(n_rows)) == half)
+    return (chosen[at : at + step] for at in range(0, len(chosen), step))
 
 
 def _places(indptr: NDArray[np.int64], chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

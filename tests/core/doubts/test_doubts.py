@@ -6,6 +6,7 @@ from tests.core.doubts import transcription
 
 from manylabel_core import FALT
 from manylabel_core.doubts import LEAST_SEEN, find_doubts, neighbours
+from manylabel_core.doubts.held_out import half_of
 from manylabel_core.rows import NO_WEIGHTS, VECTOR_COLUMNS, Rows, Targets
 
 
@@ -124,13 +125,15 @@ def test_a_label_that_all_or_no_examples_have(sign):
 def test_a_label_needs_examples_in_the_judging_half():
     X, signs = data()
     signs[:, 4] = -1
-    signs[: 2 * LEAST_SEEN : 2, 4] = 1  # all in the half of the first judge
+    first = np.flatnonzero(half_of(np.arange(len(signs))) == 0)[:LEAST_SEEN]
+    signs[first, 4] = 1
     lists = found(X, signs, top=1000)
     assert lists.too_rare == 0
-    assert all(doubt.row % 2 == 1 and doubt.seen == LEAST_SEEN for doubt in lists.missing if doubt.label == 4)
-    assert any(doubt.label == 4 for doubt in lists.missing)
+    of_label = [doubt for doubt in lists.missing if doubt.label == 4]
+    assert half_of(np.array([doubt.row for doubt in of_label])).all()
+    assert {doubt.seen for doubt in of_label} == {LEAST_SEEN}
     assert not any(doubt.label == 4 for doubt in lists.wrong)
-    signs[0, 4] = -1
+    signs[first[0], 4] = -1
     assert found(X, signs).too_rare == 1
 
 
@@ -154,14 +157,17 @@ def test_the_same_stream_has_the_same_lists():
 def test_ties_are_in_the_order_of_the_stream():
     X, signs = data()
     X, signs = np.concatenate([X[:80]] * 2), np.concatenate([signs[:80]] * 2)
-    X[80:], signs[80:] = X[:80], signs[:80]  # an even number later, so judged by the same model
+    X[80:], signs[80:] = X[:80], signs[:80]
     lists = found(X, signs, top=1000)
     for doubts in (lists.missing, lists.wrong):
         assert [(doubt.row, doubt.label) for doubt in doubts] == [
             pair[1:] for pair in sorted((-doubt.score, doubt.row, doubt.label) for doubt in doubts)
         ]
     pairs = {(doubt.row, doubt.label): doubt.score for doubt in lists.wrong}
-    assert all(pairs[row, label] == pairs[row - 80, label] for row, label in pairs if row >= 80)
+    halves = half_of(np.arange(160))
+    twice = [(row, label) for row, label in pairs if row >= 80 and halves[row] == halves[row - 80]]
+    assert twice
+    assert all(pairs[row, label] == pairs[row - 80, label] for row, label in twice)  # judged by the same model
 
 
 def test_equally_similar_examples_in_the_order_of_the_stream():
@@ -234,7 +240,16 @@ def test_the_model_that_has_not_learnt_an_example_explains_it():
         }
         for each in (judge.explain(row, [doubt.label], 5)[0] for judge in both)
     ]
-    assert set(doubt.features) == found[1 - doubt.row % 2] != found[doubt.row % 2]
+    half = int(half_of(np.array([doubt.row]))[0])
+    assert set(doubt.features) == found[1 - half] != found[half]
+
+
+@pytest.mark.parametrize("period", [2, 3, 4, 6, 7, 10, 24, 60])
+def test_a_half_of_a_periodic_stream_is_like_the_whole(period):
+    halves = half_of(np.arange(200 * period))
+    assert halves.sum() == 100 * period
+    of_phases = halves.reshape(200, period).sum(axis=0)
+    assert np.abs(of_phases - 100).max() <= 15
 
 
 def test_injected_errors_are_found():

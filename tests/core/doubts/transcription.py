@@ -11,6 +11,12 @@ def logit(p, least=1e-9):
     return np.log(p / (1 - p))
 
 
+def half_of(i):
+    """Return the half of an example: of each pair, one is in each half, and a multiplicative hash says which."""
+    swapped = (i // 2) * 0x9E3779B97F4A7C15 % 2**64 >= 2**63
+    return 1 - i % 2 if swapped else i % 2
+
+
 def probabilities(X, signs, existing, weights):
     """Return the probability of each pair by the model that has not learnt its example, and what that model has seen.
 
@@ -21,10 +27,10 @@ def probabilities(X, signs, existing, weights):
     for k in (0, 1):
         pipeline = FALT().pipeline
         pipeline.grow(X.shape[1], n_labels)
-        for i in range(k, n, 2):
+        for i in (i for i in range(n) if half_of(i) == k):
             pipeline.learn(*one(X, signs, existing, weights, i))
             seen[k] += signs[i] > 0
-        for i in range(1 - k, n, 2):
+        for i in (i for i in range(n) if half_of(i) != k):
             found[i] = pipeline.probabilities(pipeline.score(one(X, signs, existing, weights, i)[0]))[0]
     return found, seen
 
@@ -70,7 +76,7 @@ def doubts(X, signs, existing=None, weights=None, top=100):
     missing, wrong = [], []
     for i in range(n):
         for label in range(n_labels):
-            if seen[1 - i % 2, label] < 5 or truth[i, label] == 0:
+            if seen[1 - half_of(i), label] < 5 or truth[i, label] == 0:
                 continue
             z = float(logit(p[i, label]))
             if truth[i, label] > 0:

@@ -38,7 +38,7 @@ class CategoryFields:
         self._watch(new)
         if not self._unsettled or self._unsettled.keys().isdisjoint(names):
             return
-        for field in {self._unsettled[name] for name in names if name in self._unsettled}:
+        for field in dict.fromkeys(self._unsettled[name] for name in names if name in self._unsettled):
             self.seen[field] = self.seen.get(field, 0) + 1
             if self.seen[field] == SETTLED:
                 self._unsettled = {name: own for name, own in self._unsettled.items() if own != field}
