@@ -95,8 +95,8 @@ def held_out(rows: Rows, judges: Judges, seen: NDArray[np.int64], report: Callab
 def half_of(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the half, 0 or 1, of the examples with these numbers.
 
-    Of two successive examples, one is in each half; which one changes without a period, so that a half of a stream with
-    a period, such as one that two sources feed by turns, is like the whole.
+    Each half has one of two successive examples; which one changes without a period. So a half of a stream with a
+    period, such as one that two sources feed by turns, is like the whole.
     """
     turn = (rows >> 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(63)
     return (rows & 1) ^ turn.astype(np.int64)
