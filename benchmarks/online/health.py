@@ -1,9 +1,10 @@
 """Doubtful labels and health of labels: what the rules of the server find of errors that were put into public streams.
 
-Of the doubts, the precision of the first 20, 50 and 100: 5 % of the true labels of a stream are removed, and as many
-wrong ones added, half of them at random and half by co-occurrence. Errors of the data themselves count as false alarms.
-Of the suggestions, found and injected changes: labels split by turns or by time, misspelt, always given with another
-one, put under a parent, or given at random. With `--dry-run`, the processor time of a dry run, and the memory.
+For doubts, it prints the precision of the first 20, 50 and 100: 5 % of the true labels of a stream are removed, and as
+many wrong ones added, half of them at random and half by co-occurrence. Errors in the data themselves count as false
+alarms. For suggestions, it prints how many injected changes were found: labels split by turns or by time, misspelt,
+always given with another one, put under a parent, or given at random. With `--dry-run`, it prints the processor time
+and the memory of a dry run.
 """
 
 import argparse
