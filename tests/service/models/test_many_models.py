@@ -8,7 +8,9 @@ from tests.service.webhooks.test_sources import Reader, labelled
 from manylabel_service import ulid
 from manylabel_service.errors import StorageUnavailable
 from manylabel_service.models import garbage
+from manylabel_service.models import registry as registry_module
 from manylabel_service.models.garbage import GarbageCollector
+from manylabel_service.online.replica import Replica
 from manylabel_service.storage import pieces_of
 
 
@@ -38,6 +40,43 @@ async def test_nothing_reads_all_models(any_fleet: Any, monkeypatch: pytest.Monk
     monkeypatch.setattr(any_fleet.store(registry).models, "all", never)
     await registry._preload()
     assert [replica.name for replica in registry.resident()] == ["b"]
+
+
+async def test_work_in_memory_reaches_only_models_that_were_used(
+    lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = await lone_fleet.start()
+    for n in range(20):
+        await registry.create(lone_fleet.spec(f"m{n:02}"))
+    reader = Reader(lone_fleet, registry)
+
+    async def by_the_clock() -> None:
+        await registry._eviction.sweep()
+        await registry._log_watcher._follow()
+        await registry.uses.record()
+        await reader.poll()
+        assert registry.membership.leads
+        registry.check_compatible()
+
+    await by_the_clock()
+    assert await registry._eviction._leaves(registry._replicas["m11"], "idle")
+    reached = set[str]()
+
+    def noted(model: Replica, attribute: str) -> Any:
+        reached.add(object.__getattribute__(model, "record").name)
+        return object.__getattribute__(model, attribute)
+
+    monkeypatch.setattr(registry_module, "MAX_MODELS", 1)
+    monkeypatch.setattr(Replica, "__getattribute__", noted)
+    await by_the_clock()
+    await (await registry.get("m07")).update([labelled("p")])
+    await registry.get("m11")
+    await registry.create(lone_fleet.spec("new"))
+    for _ in range(2):
+        await by_the_clock()
+    least_recently_used, before = "m00", "m19"
+    assert reached <= {"m07", "m11", "new", least_recently_used, before}
+    assert {"m07", "m11", "new"} <= reached
 
 
 async def test_garbage_is_collected_step_by_step(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,7 @@ class Applier(HostedModel):
 
     def __init__(self, record: ModelMeta, host: Host) -> None:
         settings, store = host.settings, host.store
-        super().__init__(record, settings, host.store_health, host.on_deleted, host.on_crashed)
+        super().__init__(record, settings, host.store_health, host.on_deleted, host.on_crashed, host.on_changed)
         self.spec = read_spec(record.spec)
         self.follow = follow_of(record.spec)
         self.model = OnlineModel(self.spec)
@@ -117,10 +117,6 @@ class Applier(HostedModel):
     @property
     def nbytes(self) -> int:
         return self.model.nbytes
-
-    @property
-    def weighed_at(self) -> str:
-        return self.model.position
 
     @property
     def log_record(self) -> ModelMeta:
@@ -433,6 +429,7 @@ class Applier(HostedModel):
     def _publish(self, results: Sequence[ApplyResult], size_bytes: int = 0, by_others: bool = False) -> None:
         """Count the learnt examples, and notify callers that wait for a position or for events."""
         self.snapshotter.note_applied(sum(result.learnt for result in results), size_bytes, by_others)
+        self._on_changed(self)
         self._position_waiters.notify()
         if self._events:
             for event in chain.from_iterable(map(events_of, results)):
