@@ -427,16 +427,21 @@ class Registry:
         self.require_ready()
         tiers = tiers_of_spec(spec) if state is None else (*tiers_of_spec(spec), *tiers_of_model(state))
         await self.kernels.gate.wait(tiers, on_disk=True)
-        check_size(spec, state, self._settings)
+        data = spec.to_bytes()
+        # A spec may declare hundreds of thousands of names; a thread makes the state of these.
+        empty = None if state or follow or len(data) > SMALL_SPEC_BYTES else OnlineModel(spec)
+        check_size(spec, state or empty, self._settings)
         self._creating.add(spec.name)
         try:
-            created = self._created(spec, state, follow)
+            created = self._created(spec, data, state, empty, follow)
             del state  # the restored model needs the memory
             return await created
         finally:
             self._creating.discard(spec.name)
 
-    async def _created(self, spec: ModelSpec, state: OnlineModel | None, follow: Follow | None) -> HostedModel:
+    async def _created(
+        self, spec: ModelSpec, data: bytes, state: OnlineModel | None, empty: OnlineModel | None, follow: Follow | None
+    ) -> HostedModel:
         models = self._store.models
         if await models.find(spec.name) is not None:
             raise ModelExists(spec.name)
@@ -445,18 +450,17 @@ class Registry:
         if follow is not None:
             check_limit(_followed(follow), len(await models.followers(follow.record)) + 1, MAX_FOLLOWERS)
             return await self._created_follower(spec, state, follow)
-        if state is None:
-            record = await self._store.models.create(spec.name, spec.to_bytes())
-            if len(record.spec) > SMALL_SPEC_BYTES:
-                return await self._restored(record)
-            replica = Replica(record, self._shared)
+        if empty is not None:
+            replica = Replica(await models.create(spec.name, data), self._shared, empty)
             replica.start()
             return await self._host(replica)
-        data = await asyncio.to_thread(state.seed, spec.name)
+        if state is None:
+            return await self._restored(await models.create(spec.name, data))
+        seed = await asyncio.to_thread(state.seed, spec.name)
         del state
-        await self.snapshot_room.add_stored(len(data))
-        record = await self._store.models.create(spec.name, spec.to_bytes(), data)
-        del data
+        await self.snapshot_room.add_stored(len(seed))
+        record = await models.create(spec.name, data, seed)
+        del seed
         return await self._restored(record)
 
     async def _created_follower(self, spec: ModelSpec, state: OnlineModel | None, follow: Follow) -> HostedModel:
@@ -610,7 +614,8 @@ class Registry:
             if record.name not in self._last_uses:
                 with suppress(StorageFull):  # then nothing can be learnt either
                     await self._store.models.use({record.name: 0})
-            await self._eviction.sweep(room_for=await self._size_bytes(record))
+            if self._replicas.nbytes + self._settings.max_model_bytes > self._settings.max_resident_bytes:
+                await self._eviction.sweep(room_for=await self._size_bytes(record))
             replica = await self._restored(record)
             await self._eviction.sweep(spare=replica)
             return replica

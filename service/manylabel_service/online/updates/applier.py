@@ -48,7 +48,7 @@ from manylabel_service.online.updates.files import ModelFiles
 from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, TargetLost, payload_bytes
 from manylabel_service.online.updates.replay_verifier import ReplayVerifier
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
-from manylabel_service.storage import Entry, ModelMeta, SnapshotMeta
+from manylabel_service.storage import START, Entry, ModelMeta, SnapshotMeta
 
 APPENDS = 3
 """Maximum number of attempts to append, each after the model was restored."""
@@ -71,11 +71,15 @@ class ApplierStatus(Enum):
 class Applier(HostedModel):
     """Online model with the loop that applies its log; requests are in its subclass.
 
+    Parameters
+    ----------
+    record, host : the model, and what the models of a process share.
+    model : the state of a model that was just created; by default it is restored.
+
     Attributes
     ----------
     spec : spec of the model.
     follow : log of another model that this model follows; None if it has a separate log.
-    model : the state; replaced by a restore.
     queue : updates from admission to response.
     snapshotter : writer of the snapshots.
     files : stored parts of the model.
@@ -84,12 +88,12 @@ class Applier(HostedModel):
 
     _answered = (LogTrimmed, LogLost)
 
-    def __init__(self, record: ModelMeta, host: Host) -> None:
+    def __init__(self, record: ModelMeta, host: Host, model: OnlineModel | None = None) -> None:
         settings, store = host.settings, host.store
         super().__init__(record, settings, host.store_health, host.on_deleted, host.on_crashed, host.on_changed)
-        self.spec = read_spec(record.spec)
+        self.spec = read_spec(record.spec) if model is None else model.spec
         self.follow = follow_of(record.spec)
-        self.model = OnlineModel(self.spec)
+        self._model = model
         self._events = Events(record.name, lambda: self.model)
         self.queue = UpdateQueue(record.name, settings)
         self._store = store
@@ -107,16 +111,27 @@ class Applier(HostedModel):
         self._sync_waiters: list[_Waiter] = []
 
     @property
+    def model(self) -> OnlineModel:
+        """The state, which is empty until it is restored; a restore replaces it."""
+        if self._model is None:
+            self._model = OnlineModel(self.spec)
+        return self._model
+
+    @model.setter
+    def model(self, model: OnlineModel) -> None:
+        self._model = model
+
+    @property
     def events(self) -> Events:
         return self._events
 
     @property
     def position(self) -> str:
-        return self.model.position
+        return START if self._model is None else self._model.position
 
     @property
     def nbytes(self) -> int:
-        return self.model.nbytes
+        return 0 if self._model is None else self._model.nbytes
 
     @property
     def log_record(self) -> ModelMeta:
