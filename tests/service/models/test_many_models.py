@@ -1,10 +1,12 @@
 """Work that does not grow with the number of models."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 from tests.service.webhooks.test_sources import Reader, labelled
 
+from manylabel_core.online.learner import OnlineLearner
 from manylabel_service import ulid
 from manylabel_service.errors import StorageUnavailable
 from manylabel_service.models import garbage
@@ -77,6 +79,27 @@ async def test_work_in_memory_reaches_only_models_that_were_used(
     least_recently_used, before = "m00", "m19"
     assert reached <= {"m07", "m11", "new", least_recently_used, before}
     assert {"m07", "m11", "new"} <= reached
+
+
+async def test_a_creation_makes_one_learner_and_writes_once(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = await lone_fleet.start()
+    spec, made, calls = lone_fleet.spec(), list[Any](), list[str]()
+    threads, make_pipeline = lone_fleet.store(registry).models._engine.threads, OnlineLearner._make_pipeline
+
+    async def noted(call: Any, *args: Any) -> Any:
+        calls.append(call.args[0].__class__.__name__ if isinstance(call, partial) else "other")
+        return await write(call, *args)
+
+    def counted(learner: OnlineLearner) -> Any:
+        made.append(learner)
+        return make_pipeline(learner)
+
+    write = threads.write
+    monkeypatch.setattr(threads, "write", noted)
+    monkeypatch.setattr(OnlineLearner, "_make_pipeline", counted)
+    await registry.create(spec)
+    assert calls.count("SQLiteModels") == 2, "is the name free, and the new model"
+    assert len(made) == 1
 
 
 async def test_garbage_is_collected_step_by_step(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
