@@ -9,6 +9,7 @@ from tests.service.webhooks.test_sources import Reader, labelled
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_service import ulid
 from manylabel_service.errors import StorageUnavailable
+from manylabel_service.hosting.hosted_model import SILENCE_SECONDS
 from manylabel_service.models import garbage
 from manylabel_service.models import registry as registry_module
 from manylabel_service.models.garbage import GarbageCollector
@@ -100,6 +101,24 @@ async def test_a_creation_makes_one_learner_and_writes_once(lone_fleet: Any, mon
     await registry.create(spec)
     assert calls.count("SQLiteModels") == 2, "is the name free, and the new model"
     assert len(made) == 1
+
+
+async def test_a_long_stop_stores_the_state_of_each_model(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = await lone_fleet.start()
+    for name in "abc":
+        await (await registry.create(lone_fleet.spec(name))).update([labelled("p")])
+    snapshots = lone_fleet.store(registry).snapshots
+    put, health = snapshots.put, registry._store_health
+
+    async def long(*args: Any) -> None:
+        health._heard_at -= 2 * SILENCE_SECONDS
+        await put(*args)
+
+    monkeypatch.setattr(snapshots, "put", long)
+    await lone_fleet.stop(registry)
+    store = lone_fleet.store(await lone_fleet.begin(preload=False))
+    stored = [await store.snapshots.all(record) for record in await store.models.all()]
+    assert [[each.position for each in some] for some in stored] == [["1"]] * 3
 
 
 async def test_garbage_is_collected_step_by_step(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:

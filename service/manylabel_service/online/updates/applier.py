@@ -252,6 +252,7 @@ class Applier(HostedModel):
             await self._task
         if self.serving and self._store_health.stale_seconds is None:
             await self.snapshotter.take_last(self.model)
+            self._store_health.responded()  # nothing else notes it while the server stops
 
     async def drop(self) -> None:
         await super().drop()
