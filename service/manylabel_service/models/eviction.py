@@ -94,8 +94,8 @@ class Eviction:
             return False
         if not covered or not replica.evictable or replica.used_at != used_at:
             return False  # a request has used the model in the meantime
-        self._evict(replica)
         log.info("model_evicted", model=replica.record.name, position=replica.position, reason=reason)
+        self._evict(replica)
         return True
 
     def _staying_bytes(self) -> int:

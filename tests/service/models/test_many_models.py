@@ -1,5 +1,7 @@
 """Work that does not grow with the number of models."""
 
+import gc
+import weakref
 from functools import partial
 from typing import Any
 
@@ -119,6 +121,19 @@ async def test_a_long_stop_stores_the_state_of_each_model(lone_fleet: Any, monke
     store = lone_fleet.store(await lone_fleet.begin(preload=False))
     stored = [await store.snapshots.all(record) for record in await store.models.all()]
     assert [[each.position for each in some] for some in stored] == [["1"]] * 3
+
+
+async def test_the_memory_of_an_evicted_model_is_free_at_once(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start()
+    replica = await registry.create(lone_fleet.spec())
+    await replica.update([labelled("p")])
+    state = weakref.ref(replica.model)
+    gc.disable()
+    try:
+        assert await registry._eviction._leaves(replica, "idle")
+        assert state() is None
+    finally:
+        gc.enable()
 
 
 async def test_garbage_is_collected_step_by_step(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -244,6 +244,11 @@ class Applier(HostedModel):
         self.snapshotter.refuse(refusal())
         self.queue.wake()
 
+    def evict(self) -> None:
+        """Evict the model, and free the memory of its state: cycles of references would keep it for long."""
+        super().evict()
+        self._model = None
+
     async def stop(self) -> None:
         self.stop_changes()
         self._stopping = True
@@ -287,7 +292,8 @@ class Applier(HostedModel):
         return self.snapshotter.requested and not self.snapshotter.busy
 
     async def _step(self) -> None:
-        await self._apply()
+        if self._status is not ApplierStatus.ENDED:
+            await self._apply()
         if self._status is ApplierStatus.ENDED:
             return
         try:
