@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -102,6 +103,7 @@ def redis(port: int, appendfsync: str) -> Iterator[list[str]]:
         command = [_redis_program(), "--dir", directory, "--logfile", f"{directory}/log"]
         command += [word for name, value in options.items() for word in (f"--{name}", value)]
         with _process(command, OTHERS):
+            _wait_to_listen(port)
             yield ["--store", f"redis://127.0.0.1:{port}/0"]
 
 
@@ -152,6 +154,19 @@ def wait_for(url: str, seconds: float = 600.0) -> None:
             with urllib.request.urlopen(url, timeout=seconds):
                 return
         except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _wait_to_listen(port: int, seconds: float = 60.0) -> None:
+    """Wait until a server accepts connections."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), seconds).close()
+            return
+        except ConnectionRefusedError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.01)

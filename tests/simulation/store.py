@@ -224,6 +224,9 @@ class _Documents(_Part):
         check_document(kind)
         return await self._network.call(lambda: self._disk.documents_of(kind, after))
 
+    def changes(self, kind: str) -> None:
+        return
+
     @gated
     async def revisions(self, kind: str) -> dict[str, int]:
         check_document(kind)

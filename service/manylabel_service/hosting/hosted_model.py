@@ -82,6 +82,7 @@ class HostedModel(ABC):
     store_health : clock of the last response of the store; notified of failures.
     on_deleted : callback when the model was deleted by another process.
     on_crashed : callback when an unexpected error has ended the model; returns the error for its requests.
+    on_changed : callback when the memory of the model may have changed, or the model has ended.
 
     Attributes
     ----------
@@ -101,6 +102,7 @@ class HostedModel(ABC):
         store_health: StoreHealth,
         on_deleted: Callable[["HostedModel"], None],
         on_crashed: Callable[["HostedModel"], NotReady],
+        on_changed: Callable[["HostedModel"], None],
     ) -> None:
         self.record = record
         self.state = ModelLifecycle.RESTORING
@@ -111,6 +113,7 @@ class HostedModel(ABC):
         self._store_health = store_health
         self._on_deleted = on_deleted
         self._on_crashed = on_crashed
+        self._on_changed = on_changed
         self._refusal: ErrorFactory | None = lambda: NotReady(f"model {self.name!r} is being restored")
 
     @property
@@ -160,11 +163,6 @@ class HostedModel(ABC):
     @abstractmethod
     def nbytes(self) -> int:
         """Bytes of memory of the model."""
-
-    @property
-    @abstractmethod
-    def weighed_at(self) -> str:
-        """Position at which `nbytes` was measured; it does not change while this position is the same."""
 
     @property
     @abstractmethod
@@ -337,6 +335,7 @@ class HostedModel(ABC):
     def end(self, state: ModelLifecycle, refusal: ErrorFactory) -> None:
         """Fail every pending and future request with this error."""
         self.state, self._refusal = state, refusal
+        self._on_changed(self)
 
     # -- implemented by subclasses ------------------------------------------------------------------
 

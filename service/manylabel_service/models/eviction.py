@@ -8,6 +8,7 @@ import structlog
 from manylabel_service.environment import time
 from manylabel_service.errors import LimitExceeded, ModelNotFound, NotReady, StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.models.resident import ResidentModels
 from manylabel_service.settings import Settings
 from manylabel_service.slices import Pace
 
@@ -28,18 +29,15 @@ class Eviction:
     Parameters
     ----------
     settings : limits of memory and idle time.
-    replicas : returns the models in memory.
+    resident : models in memory.
     evict : evicts a model that has no pending work.
     """
 
-    def __init__(
-        self, settings: Settings, replicas: Callable[[], list[HostedModel]], evict: Callable[[HostedModel], None]
-    ) -> None:
+    def __init__(self, settings: Settings, resident: ResidentModels, evict: Callable[[HostedModel], None]) -> None:
         self._idle_seconds = settings.limits.evict_idle_seconds
         self._most_bytes = settings.max_resident_bytes
-        self._replicas = replicas
+        self._resident = resident
         self._evict = evict
-        self._sizes: dict[HostedModel, tuple[str, int]] = {}
         self._leaving: dict[HostedModel, asyncio.Task[bool]] = {}
 
     async def run(self) -> None:
@@ -61,13 +59,14 @@ class Eviction:
         """
         await self.resident_bytes()
         excess = self._staying_bytes() + room_for - self._most_bytes
-        longest_idle_first = sorted(self._replicas(), key=lambda replica: replica.used_at)
-        for replica in longest_idle_first:
+        latest = next(self._resident.latest(), None)
+        for replica in list(self._resident.values()):  # least recently used first
             idle_seconds = time.monotonic() - replica.used_at
             due = bool(self._idle_seconds) and idle_seconds >= self._idle_seconds
+            if not due and excess <= 0:
+                break
             # Do not evict the most recently used model, however large it is: it would be loaded again at once.
-            too_much = excess > 0 and replica is not longest_idle_first[-1]
-            if replica is spare or replica in self._leaving or not (too_much or due):
+            if replica is spare or replica in self._leaving or (replica is latest and not due):
                 continue
             if await self._leaves(replica, "idle" if due else "memory"):
                 excess = self._staying_bytes() + room_for - self._most_bytes
@@ -95,24 +94,18 @@ class Eviction:
             return False
         if not covered or not replica.evictable or replica.used_at != used_at:
             return False  # a request has used the model in the meantime
-        self._evict(replica)
         log.info("model_evicted", model=replica.record.name, position=replica.position, reason=reason)
+        self._evict(replica)
         return True
 
     def _staying_bytes(self) -> int:
         """Return the bytes of the models in memory that are not being evicted, as last measured."""
-        staying = (replica for replica in self._replicas() if replica not in self._leaving)
-        return sum(self._sizes[replica][1] for replica in staying if replica in self._sizes)
+        return self._resident.nbytes - sum(map(self._resident.size, self._leaving))
 
     async def resident_bytes(self) -> int:
-        """Return the memory of the models in bytes; each model is measured again only after a change."""
-        replicas = self._replicas()
-        sizes, pace = {}, Pace()
-        for replica in replicas:
-            position, nbytes = self._sizes.get(replica, (None, 0))
-            if position != replica.weighed_at:
-                nbytes = replica.nbytes
-                await pace.rest()
-            sizes[replica] = replica.weighed_at, nbytes
-        self._sizes = sizes
-        return sum(nbytes for _, nbytes in sizes.values())
+        """Return the memory of the models in bytes; only models that have changed are measured again."""
+        pace = Pace()
+        while self._resident.changed:
+            self._resident.measure(next(iter(self._resident.changed)))
+            await pace.rest()
+        return self._resident.nbytes

@@ -128,14 +128,14 @@ class Listing:
 
     async def existing(self, names: Set[str]) -> set[str]:
         """Return the names that belong to existing models; all names if the store does not respond soon."""
-        elsewhere = sorted(names - self._serving())
+        elsewhere = sorted(name for name in names if not self._is_serving(name))
         try:
             async with asyncio.timeout(LOOK_UP_SECONDS):
                 found = await asyncio.gather(*map(self._store.models.find, elsewhere))
         except (StorageUnavailable, TimeoutError):
             return set(names)
         gone = {name for name, record in zip(elsewhere, found, strict=True) if record is None}
-        return set(names - (gone - self._serving()))
+        return {name for name in names if name not in gone or self._is_serving(name)}
 
     async def log_lags(self, models: Iterable[HostedModel]) -> dict[str, int]:
         """Return, by model in memory, the number of log entries not applied here, up to about `COUNTED_ENTRIES`.
@@ -158,8 +158,9 @@ class Listing:
             return {}
         return counts
 
-    def _serving(self) -> set[str]:
-        return {name for name, hosted in self._resident.items() if hosted.serving}
+    def _is_serving(self, name: str) -> bool:
+        hosted = self._resident.get(name)
+        return hosted is not None and hosted.serving
 
     def described(self, record: ModelMeta) -> dict[str, Any]:
         """Return the list entry of a model that is not in memory; raises like `read_spec`."""

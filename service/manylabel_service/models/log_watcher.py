@@ -1,15 +1,14 @@
 """Watcher for changes that other processes make to the models of this process."""
 
 import asyncio
-from collections.abc import Callable, Iterable
 
 import structlog
 
 from manylabel_service.backoff import pauses
 from manylabel_service.errors import ModelGone, StorageUnavailable
 from manylabel_service.hosting.hosted_model import HostedModel, StoreHealth
+from manylabel_service.models.resident import ResidentModels
 from manylabel_service.storage import SEED, START, DocumentFollower, Store, position_key
-from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import KIND
 
 WAIT_SECONDS = 1.0
@@ -30,10 +29,10 @@ log = structlog.get_logger()
 class LogWatcher:
     """Watcher that wakes the models whose log has grown."""
 
-    def __init__(self, store: Store, store_health: StoreHealth, replicas: Callable[[], Iterable[HostedModel]]) -> None:
+    def __init__(self, store: Store, store_health: StoreHealth, resident: ResidentModels) -> None:
         self._store = store
         self._store_health = store_health
-        self._replicas = replicas
+        self._resident = resident
         self._told = False  # whether the unavailable store has been logged
 
     async def run(self) -> None:
@@ -64,7 +63,7 @@ class LogWatcher:
         revisions: dict[str, int] = {}
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            models = [each for each in self._replicas() if isinstance(each, TrainedModel) and each.serving]
+            models = [each for each in self._resident.trained if each.serving]
             if not models:
                 continue
             try:
@@ -88,17 +87,19 @@ class LogWatcher:
         """Wake the followers whose leader in this process has learnt more, until cancelled."""
         while True:
             await asyncio.sleep(FOLLOW_SECONDS)
-            replicas = list(self._replicas())
-            positions = {each.record.incarnation: each.log_position for each in replicas if each.serving}
-            for replica in replicas:
-                if replica.leads or replica.busy or replica.failed:
+            for replica in self._resident.followers:
+                if replica.busy or replica.failed:
                     continue
-                position = positions.get(replica.log_record.incarnation, replica.log_position)
+                log = replica.log_record
+                leader = self._resident.get(log.name)
+                there = leader is not None and leader.serving and leader.record.incarnation == log.incarnation
+                position = leader.log_position if leader is not None and there else replica.log_position
                 if replica.catching_up or (position != replica.log_position and not replica.log_ended):
                     replica.poll()
 
     async def _follow(self) -> None:
-        replicas = [replica for replica in self._replicas() if replica.serving]
+        # Only this process appends to a store that is not shared.
+        replicas = [replica for replica in self._resident.values() if replica.serving] if self._store.shared else []
         positions = {replica.record: replica.log_position for replica in replicas if replica.leads}
         leading = {record.incarnation for record in positions}
         for replica in replicas:
@@ -131,6 +132,6 @@ class LogWatcher:
         if self._told:
             log.info("store_recovered")
         self._told = False
-        for replica in self._replicas():
+        for replica in self._resident.values():
             if replica.serving:
                 replica.poll()

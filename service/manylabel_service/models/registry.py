@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable, MutableSequence, Sequence
 from contextlib import suppress
-from heapq import nlargest
 from itertools import islice
 from types import TracebackType
 from typing import Any
@@ -36,6 +35,7 @@ from manylabel_service.models.listing import SMALL_SPEC_BYTES, Listing
 from manylabel_service.models.loader import ModelLoader
 from manylabel_service.models.log_watcher import LogWatcher
 from manylabel_service.models.membership import MAX_MODELS, Membership
+from manylabel_service.models.resident import ResidentModels
 from manylabel_service.models.restarts import Restarts, after_error
 from manylabel_service.models.successions import Successions
 from manylabel_service.models.uses import Uses, assigned_to
@@ -93,22 +93,24 @@ class Registry:
         self.kernels = kernels
         self._store = store
         self._settings = settings
-        self._replicas: dict[str, HostedModel] = {}
+        self._replicas = ResidentModels()
         self._damaged: set[str] = set()
         self._creating: set[str] = set()
         self._store_health = StoreHealth()
         self.snapshot_room = snapshot_room
         self._loader = ModelLoader(self._load, settings.limits.load_timeout_seconds)
         self.listing = Listing(store, settings, self._replicas)
-        self._eviction = Eviction(settings, self.resident, self._evict)
-        self._log_watcher = LogWatcher(store, self._store_health, self.resident)
+        self._eviction = Eviction(settings, self._replicas, self._evict)
+        self._log_watcher = LogWatcher(store, self._store_health, self._replicas)
         self._restarts = Restarts(self._loader.get)
-        self.uses = Uses(store, self.resident)
+        self.uses = Uses(store, self._replicas)
         self._last_uses: dict[str, float] = {}
         """Times of the last use of models that are restored without a request, by name."""
         self._tasks: list[asyncio.Task[None]] = []
         self.ready = False
-        self._shared = Host(store, settings, self._forget, self._crashed, snapshot_room, self._store_health)
+        self._shared = Host(
+            store, settings, self._forget, self._crashed, self._replicas.note_changed, snapshot_room, self._store_health
+        )
         self.membership, membership.describe = membership, self._standing
         self.successions, successions.on_replaced = successions, self._replaced
 
@@ -285,7 +287,7 @@ class Registry:
 
         They include trained models whose served version cannot be loaded.
         """
-        impaired = {replica.record.name for replica in self.resident() if replica.impaired}
+        impaired = {replica.name for replica in self._replicas.values() if replica.impaired}
         return sorted(self._damaged | impaired | self._restarts.waiting)
 
     @property
@@ -297,7 +299,7 @@ class Registry:
         """Raise IncompatibleRelease if this release must not join, or must not serve a model in memory."""
         if self.membership.refusal is not None:
             raise ReleaseTooOld(str(self.membership.refusal))
-        codes = [replica.incompatible for replica in self._replicas.values() if replica.incompatible]
+        codes = [replica.incompatible for replica in self._replicas.withheld]
         if codes:
             error = ReleaseTooOld if ReleaseTooOld.code in codes else ReplayMismatch
             raise error(f"another release must serve {len(codes)} of the models; see the log")
@@ -308,12 +310,11 @@ class Registry:
         self.require_ready()
 
     def _standing(self) -> dict[str, Any]:
-        withheld = {model.name: model.incompatible for model in self._replicas.values() if model.incompatible}
-        serving = (model for model in self._replicas.values() if model.serving)
-        latest = nlargest(MAX_MODELS, serving, key=lambda model: model.used_at)
+        withheld = {model.name: model.incompatible for model in self._replicas.withheld}
+        latest = islice(self._replicas.latest(), MAX_MODELS)
         return {
             "ready": self.ready and not withheld,
-            "models": {model.name: model.position for model in latest},
+            "models": {model.name: model.position for model in latest if model.serving},
             "withheld": dict(islice(withheld.items(), MAX_MODELS)),
         }
 
@@ -326,6 +327,22 @@ class Registry:
     def resident(self) -> list[HostedModel]:
         """Return the models in memory, by name."""
         return [self._replicas[name] for name in sorted(self._replicas)]
+
+    def is_resident(self, record: ModelMeta) -> bool:
+        """Return whether a model is in memory."""
+        hosted = self._replicas.get(record.name)
+        return hosted is not None and hosted.record == record
+
+    def arrivals(self) -> set[HostedModel]:
+        """Return a set with the models in memory, to which each model is added that comes later, until `end_arrivals`;
+        the caller removes the models that it has examined."""
+        arrived = set(self._replicas.values())
+        self._replicas.arrivals.append(arrived)
+        return arrived
+
+    def end_arrivals(self, arrived: set[HostedModel]) -> None:
+        """End the additions to a set."""
+        self._replicas.arrivals = [each for each in self._replicas.arrivals if each is not arrived]
 
     async def resident_bytes(self) -> int:
         """Return the bytes of memory of the models in memory."""
@@ -342,7 +359,7 @@ class Registry:
         """
         replica = self._replicas.get(name)
         if replica is not None and replica.serving:
-            replica.used_at = time.monotonic()
+            self._replicas.note_used(replica)
             return replica
         if replica is not None and replica.failed and not await self._still_there(replica):
             replica = None
@@ -350,7 +367,7 @@ class Registry:
             self.require_ready()
             await self._check_restart(name)
             replica = await self._loader.get(name)
-        replica.used_at = time.monotonic()
+        self._replicas.note_used(replica)
         if replica.catching_up:
             await replica.catch_up(self._settings.limits.load_timeout_seconds)
         return replica
@@ -410,16 +427,21 @@ class Registry:
         self.require_ready()
         tiers = tiers_of_spec(spec) if state is None else (*tiers_of_spec(spec), *tiers_of_model(state))
         await self.kernels.gate.wait(tiers, on_disk=True)
-        check_size(spec, state, self._settings)
+        data = spec.to_bytes()
+        # A spec may declare hundreds of thousands of names; a thread makes the state of these.
+        empty = None if state or follow or len(data) > SMALL_SPEC_BYTES else OnlineModel(spec)
+        check_size(spec, state or empty, self._settings)
         self._creating.add(spec.name)
         try:
-            created = self._created(spec, state, follow)
+            created = self._created(spec, data, state, empty, follow)
             del state  # the restored model needs the memory
             return await created
         finally:
             self._creating.discard(spec.name)
 
-    async def _created(self, spec: ModelSpec, state: OnlineModel | None, follow: Follow | None) -> HostedModel:
+    async def _created(
+        self, spec: ModelSpec, data: bytes, state: OnlineModel | None, empty: OnlineModel | None, follow: Follow | None
+    ) -> HostedModel:
         models = self._store.models
         if await models.find(spec.name) is not None:
             raise ModelExists(spec.name)
@@ -428,18 +450,17 @@ class Registry:
         if follow is not None:
             check_limit(_followed(follow), len(await models.followers(follow.record)) + 1, MAX_FOLLOWERS)
             return await self._created_follower(spec, state, follow)
-        if state is None:
-            record = await self._store.models.create(spec.name, spec.to_bytes())
-            if len(record.spec) > SMALL_SPEC_BYTES:
-                return await self._restored(record)
-            replica = Replica(record, self._shared)
+        if empty is not None:
+            replica = Replica(await models.create(spec.name, data), self._shared, empty)
             replica.start()
             return await self._host(replica)
-        data = await asyncio.to_thread(state.seed, spec.name)
+        if state is None:
+            return await self._restored(await models.create(spec.name, data))
+        seed = await asyncio.to_thread(state.seed, spec.name)
         del state
-        await self.snapshot_room.add_stored(len(data))
-        record = await self._store.models.create(spec.name, spec.to_bytes(), data)
-        del data
+        await self.snapshot_room.add_stored(len(seed))
+        record = await models.create(spec.name, data, seed)
+        del seed
         return await self._restored(record)
 
     async def _created_follower(self, spec: ModelSpec, state: OnlineModel | None, follow: Follow) -> HostedModel:
@@ -528,8 +549,7 @@ class Registry:
                 await VersionStore(record, self._store).files.delete_all()
         for replica in {hosted, self._replicas.get(name)}:
             if replica is not None and replica.record == record:
-                if self._replicas.get(name) is replica:
-                    del self._replicas[name]
+                self._replicas.remove(replica)
                 await replica.drop()
 
     def _readable(self, record: ModelMeta) -> HostedModel:
@@ -563,7 +583,7 @@ class Registry:
         if other is not None and other.record.incarnation >= replica.record.incarnation and not restarted:
             await replica.drop()
             return other
-        self._replicas[name] = replica
+        self._replicas.add(replica, self._last_uses.pop(name, None))
         if not replica.crashed:
             self._restarts.done(name)
         if other is not None and restarted:
@@ -594,9 +614,9 @@ class Registry:
             if record.name not in self._last_uses:
                 with suppress(StorageFull):  # then nothing can be learnt either
                     await self._store.models.use({record.name: 0})
-            await self._eviction.sweep(room_for=await self._size_bytes(record))
+            if self._replicas.nbytes + self._settings.max_model_bytes > self._settings.max_resident_bytes:
+                await self._eviction.sweep(room_for=await self._size_bytes(record))
             replica = await self._restored(record)
-            replica.used_at = self._last_uses.pop(record.name, time.monotonic())
             await self._eviction.sweep(spare=replica)
             return replica
 
@@ -611,11 +631,10 @@ class Registry:
         return next((each.size_bytes for each in snapshots if each.listed), 0)
 
     def _evict(self, replica: HostedModel) -> None:
-        name = replica.record.name
-        del self._replicas[name]
         self.uses.note_evicted(replica)
+        self._replicas.remove(replica)
         replica.evict()
-        self._restarts.forget(name)
+        self._restarts.forget(replica.name)
 
     def _replaced(self, record: ModelMeta) -> None:
         """Release a replaced model; pending requests use its successor."""
@@ -625,12 +644,11 @@ class Registry:
 
     def _crashed(self, replica: HostedModel) -> NotReady:
         """Have a model restored after an unexpected error; release it, unless it still predicts."""
-        name = replica.name
         learning = replica.answers if isinstance(replica, TrainedModel) else replica
         seconds = self._restarts.note(replica.record, learning.position)
-        if replica.state is ModelLifecycle.CRASHED and self._replicas.get(name) is replica:
-            del self._replicas[name]
-        return after_error(name, seconds)
+        if replica.state is ModelLifecycle.CRASHED:
+            self._replicas.remove(replica)
+        return after_error(replica.name, seconds)
 
     async def _check_restart(self, name: str) -> None:
         """Raise NotReady if a model waits for its restart; it may have been deleted, which needs a look-up."""
@@ -642,11 +660,10 @@ class Registry:
 
     def _forget(self, replica: HostedModel) -> None:
         """Unregister a model that another process has deleted."""
-        name = replica.record.name
-        if self._replicas.get(name) is replica:
-            del self._replicas[name]
-            self._restarts.forget(name)
-            log.info("model_deleted_elsewhere", model=name)
+        if self._replicas.has(replica):
+            self._replicas.remove(replica)
+            self._restarts.forget(replica.name)
+            log.info("model_deleted_elsewhere", model=replica.name)
 
 
 class Lease:

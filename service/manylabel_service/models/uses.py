@@ -1,7 +1,7 @@
 """Times of the last use of models, which decide what a server restores after a start, and order lists."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from hashlib import blake2b
 
 import structlog
@@ -9,6 +9,7 @@ import structlog
 from manylabel_service.environment import time
 from manylabel_service.errors import StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.models.resident import ResidentModels
 from manylabel_service.storage import Store
 from manylabel_service.storage.models import Use
 
@@ -27,13 +28,12 @@ class Uses:
     Parameters
     ----------
     store : store of the models.
-    resident : returns the models in memory.
+    resident : models in memory.
     """
 
-    def __init__(self, store: Store, resident: Callable[[], Iterable[HostedModel]]) -> None:
+    def __init__(self, store: Store, resident: ResidentModels) -> None:
         self._store = store
         self._resident = resident
-        self._recorded_at = time.monotonic()
         self._evicted: dict[str, float] = {}
         """Times of the last use of models that have left the memory since the last record."""
 
@@ -50,24 +50,18 @@ class Uses:
 
     async def record(self) -> None:
         """Record the models used since the last call; raises StorageError."""
-        at = time.monotonic()
-        uses = dict(self._evicted)
-        for model in self._resident():
-            self._add(uses, model)
+        at, used = time.monotonic(), list(self._resident.used)
+        uses = {**self._evicted, **{model.name: at if model.users else model.used_at for model in used}}
         if uses:
             await self._store.models.use({name: round(1_000 * (at - used_at)) for name, used_at in uses.items()})
-        self._recorded_at = at
+        # A model with users, such as a long stream, is used all the time.
+        self._resident.used.difference_update(each for each in used if not each.users and each.used_at <= at)
         self._evicted = {name: used_at for name, used_at in self._evicted.items() if used_at > at}
 
     def note_evicted(self, model: HostedModel) -> None:
         """Note that a model leaves the memory."""
-        self._add(self._evicted, model)
-
-    def _add(self, uses: dict[str, float], model: HostedModel) -> None:
-        if model.users:  # such as a long stream
-            uses[model.name] = time.monotonic()
-        elif model.used_at > self._recorded_at:
-            uses[model.name] = model.used_at
+        if model in self._resident.used:
+            self._evicted[model.name] = model.used_at
 
     async def recent(self, seconds: float = 0.0) -> AsyncIterator[tuple[Use, float]]:
         """Yield the models used within a number of seconds (0: all), latest use first; raises StorageError.

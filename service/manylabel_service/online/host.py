@@ -20,6 +20,7 @@ class Host:
     store, settings : store and settings of the server.
     on_deleted : callback with a model that another process has deleted.
     on_crashed : callback with a model that an unexpected error has ended; returns the error for its requests.
+    on_changed : callback with a model that has learnt, loaded a version, or ended.
     snapshot_room : quota of snapshots.
     store_health : time of the store's last response; notified of failures.
     pace : pace of the followers.
@@ -29,6 +30,7 @@ class Host:
     settings: Settings
     on_deleted: Callable[[HostedModel], None]
     on_crashed: Callable[[HostedModel], NotReady]
+    on_changed: Callable[[HostedModel], None]
     snapshot_room: SnapshotQuota
     store_health: StoreHealth = field(default_factory=StoreHealth)
     pace: HalfPace = field(default_factory=HalfPace)

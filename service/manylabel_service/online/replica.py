@@ -123,8 +123,8 @@ class Replica(Applier):
     prediction_store : stored predictions that wait for their labels.
     """
 
-    def __init__(self, record: ModelMeta, host: Host) -> None:
-        super().__init__(record, host)
+    def __init__(self, record: ModelMeta, host: Host, model: OnlineModel | None = None) -> None:
+        super().__init__(record, host, model)
         text = None if self.spec.text is None else self.spec.text.settings()
         self._records = RecordEncoder(text, host.settings.record_limits)
         self._fields: ModelFields | None = None

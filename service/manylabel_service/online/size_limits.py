@@ -69,7 +69,8 @@ def check_size(spec: ModelSpec, state: OnlineModel | None, settings: Settings) -
     A model with limits is checked as if it had reached them.
     """
     n_features, n_labels = max_features(spec) or 0, max_labels(spec) or 0
-    nbytes = spec.learner().pipeline.nbytes_after(n_features, n_labels, 0, 0)
+    learner = spec.learner() if state is None or state.updates else state.learner
+    nbytes = learner.pipeline.nbytes_after(n_features, n_labels, 0, 0)
     if spec.limits is not None and (spec.limits.features or spec.limits.labels):
         nbytes = max(nbytes, max_learner_bytes(spec))
     if state is not None:

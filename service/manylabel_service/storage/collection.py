@@ -50,6 +50,8 @@ class DocumentFollower:
     Only `poll` moves the cursor, to the highest revision that it returned. Changes by this process do not move it,
     because another process may have made an earlier change that no poll has returned yet.
 
+    A poll that is not whole reads nothing if no other process can change the documents, and this process has not.
+
     Deletions have no revision, and a store may come back with older data. So the first poll, each poll after a failure,
     and one poll per `WHOLE_SECONDS` compare the revisions of all documents.
     """
@@ -60,16 +62,22 @@ class DocumentFollower:
         self._revisions: dict[str, int] = {}
         self._seen = 0
         self._whole_at: float | None = None
+        self._changes: int | None = None
+        """Number of changes that the last poll has seen; None if the next poll must read."""
 
     def restart(self) -> None:
         """Make the next poll return all documents, because the caller did not process the last ones."""
-        self._revisions, self._seen, self._whole_at = {}, 0, None
+        self._revisions, self._seen, self._whole_at, self._changes = {}, 0, None, None
 
     async def poll(self, whole: bool = False) -> Poll:
         """Return the documents that changed since the last poll; also all names, if `whole` is set or due. Raises
         StorageError."""
         now = time.monotonic()
         whole = whole or self._whole_at is None or now - self._whole_at >= WHOLE_SECONDS
+        changes, known, self._changes = self._documents.changes(self._kind), self._changes, None
+        if changes is not None and changes == known and not whole:
+            self._changes = changes
+            return Poll([], None)
         before, self._whole_at = self._whole_at, None  # stays None if a call below fails
         there = await self._documents.revisions(self._kind) if whole else None
         documents = await self._documents.all(self._kind, self._seen)
@@ -77,9 +85,12 @@ class DocumentFollower:
         if there is not None and (there | changed).items() - (self._revisions | changed).items():
             documents = await self._documents.all(self._kind)  # the store was restored with older data
             there = {}
-        self._revisions = (self._revisions if there is None else there) | _revisions(documents)
-        self._seen = max(self._revisions.values(), default=0)
-        self._whole_at = now if whole else before
+        if there is not None:
+            self._revisions, self._seen = there, max(there.values(), default=0)
+        read = _revisions(documents)
+        self._revisions |= read
+        self._seen = max(self._seen, max(read.values(), default=0))
+        self._whole_at, self._changes = now if whole else before, changes
         return Poll(documents, None if there is None else set(self._revisions))
 
 

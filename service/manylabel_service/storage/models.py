@@ -127,7 +127,7 @@ class Models(ABC):
 
         Raises `ModelExists` if the name is taken; exactly one of several concurrent attempts succeeds.
         """
-        if await self.find(name) is not None:
+        if state is not None and await self.find(name) is not None:  # otherwise `_name` raises it
             raise ModelExists(name)
         return await self._background.finish(self._create(name, spec, state, at))
 

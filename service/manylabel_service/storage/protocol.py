@@ -322,6 +322,11 @@ class Documents(Protocol):
         """
         ...
 
+    def changes(self, kind: str) -> int | None:
+        """Return the number of changes of documents of a kind since the store was opened; None if other processes may
+        change them too."""
+        ...
+
     async def revisions(self, kind: str) -> dict[str, int]:
         """Return the revision of each document of a kind, by name, without reading the values."""
         ...

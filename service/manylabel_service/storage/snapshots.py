@@ -92,6 +92,7 @@ class Snapshots:
         """Bytes of blobs that no readable table names, by key."""
         self._tables = Collection(documents, KIND, SnapshotTable)
         self._listed_bytes: dict[str, int] = {}
+        self._total_bytes = 0
         self._counting = asyncio.Lock()
 
     @gated
@@ -210,10 +211,12 @@ class Snapshots:
         async with self._counting, self._tables.changes(whole=exact) as (found, names):
             for name, table in found.items():
                 snapshots = () if isinstance(table, UNREADABLE) else table.snapshots.values()
+                self._total_bytes -= self._listed_bytes.get(name, 0)
                 self._listed_bytes[name] = sum(each.size_bytes for each in snapshots if each.listed)
+                self._total_bytes += self._listed_bytes[name]
             for name in () if names is None else self._listed_bytes.keys() - names:
-                del self._listed_bytes[name]
-        return sum(self._listed_bytes.values())
+                self._total_bytes -= self._listed_bytes.pop(name)
+        return self._total_bytes
 
     @gated
     async def retain(

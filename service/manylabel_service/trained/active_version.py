@@ -40,6 +40,7 @@ class ActiveVersion:
     ----------
     events : events of the model, notified of each change in this process.
     limits : limits of records.
+    on_changed : callback when another version is in memory.
 
     Attributes
     ----------
@@ -48,13 +49,16 @@ class ActiveVersion:
     load_error : error of loading the version to serve; None without one.
     """
 
-    def __init__(self, name: str, versions: VersionStore, events: Events, limits: RecordLimits) -> None:
+    def __init__(
+        self, name: str, versions: VersionStore, events: Events, limits: RecordLimits, on_changed: Callable[[], None]
+    ) -> None:
         self.serving: Predictor | None = None
         self.position = START
         self._name = name
         self._versions = versions
         self._events = events
         self._limits = limits
+        self._on_changed = on_changed
         self._unreported: deque[Change] = deque()
         self._waiters = PositionWaiters(lambda: self.position)
         self._due = asyncio.Event()
@@ -180,6 +184,7 @@ class ActiveVersion:
         self._changes += 1
         if serving is not self.serving:
             self.serving = serving
+            self._on_changed()
             log.info("version_activated", model=self._name, version=serving and serving.version.number)
         self.position = position
         self.load_error = None
@@ -223,11 +228,6 @@ class OtherVersions:
     def nbytes(self) -> int:
         """Bytes of memory of these versions."""
         return sum(predictor.nbytes for predictor in self._loaded.values())
-
-    @property
-    def ids(self) -> str:
-        """Ids of the versions in memory, as one text."""
-        return " ".join(sorted(self._loaded))
 
     @property
     def busy(self) -> bool:

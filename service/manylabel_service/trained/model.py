@@ -78,11 +78,12 @@ class TrainedModel(HostedModel):
 
     def __init__(self, record: ModelMeta, host: Host) -> None:
         settings = host.settings
-        super().__init__(record, settings, host.store_health, host.on_deleted, host.on_crashed)
-        self.answers = Replica(record, replace(host, on_deleted=self._gone, on_crashed=self._crashed))
+        super().__init__(record, settings, host.store_health, host.on_deleted, host.on_crashed, host.on_changed)
+        own = replace(host, on_deleted=self._gone, on_crashed=self._crashed, on_changed=self._noted)
+        self.answers = Replica(record, own)
         self._events = Events(record.name, lambda: self._active)
         self._versions = VersionStore(record, host.store, self._heard)
-        self._active = ActiveVersion(record.name, self._versions, self._events, settings.record_limits)
+        self._active = ActiveVersion(record.name, self._versions, self._events, settings.record_limits, self._noted)
         self._others = OtherVersions(self._active.read)
         self._default_records = RecordEncoder(None, settings.record_limits)
         self._behind = asyncio.Event()
@@ -108,11 +109,6 @@ class TrainedModel(HostedModel):
     @property
     def log_position(self) -> str:
         return END if self.answers.failed else self.answers.position
-
-    @property
-    def weighed_at(self) -> str:
-        """Position of the served version, position of the labels, and the other versions in memory."""
-        return f"{self._active.position} {self.answers.position} {self._others.ids}"
 
     @property
     def n_labels(self) -> int:
@@ -238,6 +234,10 @@ class TrainedModel(HostedModel):
         """Have the model restored because its metrics have failed; meanwhile its versions predict."""
         return self._on_crashed(self)
 
+    def _noted(self, *_: HostedModel) -> None:
+        """Note that the memory may have changed."""
+        self._on_changed(self)
+
     def _gone(self, answers: HostedModel) -> None:
         """Handle the deletion of the model by another server."""
         self.handle_error(ModelGone(self.name, self.record.incarnation))
@@ -328,6 +328,7 @@ class TrainedModel(HostedModel):
     def _heard(self, before: VersionCatalogue) -> None:
         catalogue = self._versions.catalogue
         self._others.keep(catalogue)
+        self._noted()
         changes = catalogue.changes_after(before.position)
         if changes is None or position_key(catalogue.position) < position_key(before.position):
             self._active.lost()
@@ -396,7 +397,10 @@ class TrainedModel(HostedModel):
         return await self._stored(self._find_and_load(number))
 
     async def _find_and_load(self, number: int) -> Predictor:
-        return await self._others.load(await self._versions.find(number))
+        try:
+            return await self._others.load(await self._versions.find(number))
+        finally:
+            self._noted()
 
     # -- versions ---------------------------------------------------------------------------------
 

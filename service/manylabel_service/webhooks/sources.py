@@ -25,6 +25,7 @@ from manylabel_service.errors import (
     UnreadableEntry,
 )
 from manylabel_service.hosting.events import Event, Events
+from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.kernels import NotCompiled
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.jobs.spec.schemas import Result
@@ -116,6 +117,8 @@ class Sources:
         self._replaced: dict[str, tuple[int, ...]] = {}
         """Incarnations of the models that were replaced by successors."""
         self._versions = Collection(store.documents, VERSIONS, VersionCatalogue)
+        self._arrived: set[HostedModel] = set()
+        """Models in memory that were not examined since they were loaded, or since the webhooks have changed."""
         self._drained_for: list[tuple[Webhook, int]] = []
         """Webhooks, with the ids of their states in this process, for which all feeds were drained."""
         self._looked = False
@@ -129,6 +132,8 @@ class Sources:
         for feed in self._feeds.values():
             feed.close()
         self._feeds.clear()
+        self._registry.end_arrivals(self._arrived)
+        self._drained_for = []
 
     async def positions(self, webhook: Webhook) -> tuple[dict[str, str], int]:
         """Return the positions, by incarnation, and the `since_unix_ms` of a new webhook, which has seen all logs."""
@@ -153,23 +158,32 @@ class Sources:
         if (present := [(webhook, id(state)) for webhook, state in subscribers]) != self._drained_for:
             for known in self._feeds.values():
                 known.changed = True
+            self._registry.end_arrivals(self._arrived)
+            self._arrived = self._registry.arrivals()
             self._drained_for = present
         for known in list(self._feeds.values()):
             if known.changed:
                 await self._drain(known, subscribers)
-        there: dict[int, _Feed] = {}
-        for replica in self._registry.resident():
+        for incarnation, feed in list(self._feeds.items()):
+            if feed.events.closed or not _interested(subscribers, feed.record.name):
+                self._feeds.pop(incarnation).close()
+        await self._watch_arrived(subscribers)
+        self._poll_jobs(subscribers)
+        await self._poll_versions(subscribers)
+
+    async def _watch_arrived(self, subscribers: Sequence[Subscriber]) -> None:
+        """Watch the models that were loaded since the last call."""
+        for replica in list(self._arrived):
+            if replica.catching_up:
+                continue
             if isinstance(replica, Replica) and replica.serving and _interested(subscribers, replica.name):
-                feed = self._feeds.get(replica.record.incarnation)
+                incarnation = replica.record.incarnation
+                feed = self._feeds.get(incarnation)
                 if feed is None or feed.events is not replica.events:
                     feed = _Feed(replica.record, replica.events, replica.position)
                     await self._drain(feed, subscribers)
-                there[replica.record.incarnation] = feed
-        for incarnation in self._feeds.keys() - there.keys():
-            self._feeds[incarnation].close()
-        self._feeds = there
-        self._poll_jobs(subscribers)
-        await self._poll_versions(subscribers)
+                self._feeds[incarnation] = feed
+            self._arrived.discard(replica)
 
     async def _inherit(self, subscribers: Sequence[Subscriber]) -> None:
         """Continue at the position of a model in its successor."""
@@ -252,10 +266,9 @@ class Sources:
         recent = self._registry.uses.recent(self._seconds_back(subscribers))
         records = [use.record async for use, _ in recent if not use.record.damaged]
         online = [each for each in records if not is_trained(each.spec)]
-        resident = {replica.record for replica in self._registry.resident()}
         oldest: dict[ModelMeta, str] = {}
         for record in online:
-            if record not in resident and (mine := _interested(subscribers, record.name)):
+            if not self._registry.is_resident(record) and (mine := _interested(subscribers, record.name)):
                 for _, state in mine:
                     await self._find_position(record, state)
                 oldest[record] = min((state.position(record) for _, state in mine), key=position_key)

@@ -37,6 +37,9 @@ class Store:
             raise StorageUnavailable("no answer", heals=True)
         return [document for each in self.kept if (document := written(each)).revision > after]
 
+    def changes(self, kind: str) -> None:
+        return
+
     async def revisions(self, kind: str) -> dict[str, int]:
         return {document.name: document.revision for document in await self.all(kind)}
 

@@ -230,6 +230,7 @@ async def test_older_data_of_a_restored_store_are_used(monitored, monkeypatch):
         return {document.name: document.revision for document in documents}
 
     monkeypatch.setattr(monitored.context.store.documents, "all", listed)
+    monkeypatch.setattr(monitored.context.store.documents, "changes", lambda kind: None)
     monkeypatch.setattr(monitored.context.store.documents, "revisions", revisions)
     await monitored.poll()
     assert monitored.runner.offered == []

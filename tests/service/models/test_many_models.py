@@ -1,14 +1,21 @@
 """Work that does not grow with the number of models."""
 
+import gc
+import weakref
+from functools import partial
 from typing import Any
 
 import pytest
 from tests.service.webhooks.test_sources import Reader, labelled
 
+from manylabel_core.online.learner import OnlineLearner
 from manylabel_service import ulid
 from manylabel_service.errors import StorageUnavailable
+from manylabel_service.hosting.hosted_model import SILENCE_SECONDS
 from manylabel_service.models import garbage
+from manylabel_service.models import registry as registry_module
 from manylabel_service.models.garbage import GarbageCollector
+from manylabel_service.online.replica import Replica
 from manylabel_service.storage import pieces_of
 
 
@@ -38,6 +45,95 @@ async def test_nothing_reads_all_models(any_fleet: Any, monkeypatch: pytest.Monk
     monkeypatch.setattr(any_fleet.store(registry).models, "all", never)
     await registry._preload()
     assert [replica.name for replica in registry.resident()] == ["b"]
+
+
+async def test_work_in_memory_reaches_only_models_that_were_used(
+    lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = await lone_fleet.start()
+    for n in range(20):
+        await registry.create(lone_fleet.spec(f"m{n:02}"))
+    reader = Reader(lone_fleet, registry)
+
+    async def by_the_clock() -> None:
+        await registry._eviction.sweep()
+        await registry._log_watcher._follow()
+        await registry.uses.record()
+        await reader.poll()
+        assert registry.membership.leads
+        registry.check_compatible()
+
+    await by_the_clock()
+    assert await registry._eviction._leaves(registry._replicas["m11"], "idle")
+    reached = set[str]()
+
+    def noted(model: Replica, attribute: str) -> Any:
+        reached.add(object.__getattribute__(model, "record").name)
+        return object.__getattribute__(model, attribute)
+
+    monkeypatch.setattr(registry_module, "MAX_MODELS", 1)
+    monkeypatch.setattr(Replica, "__getattribute__", noted)
+    await by_the_clock()
+    await (await registry.get("m07")).update([labelled("p")])
+    await registry.get("m11")
+    await registry.create(lone_fleet.spec("new"))
+    for _ in range(2):
+        await by_the_clock()
+    least_recently_used, before = "m00", "m19"
+    assert reached <= {"m07", "m11", "new", least_recently_used, before}
+    assert {"m07", "m11", "new"} <= reached
+
+
+async def test_a_creation_makes_one_learner_and_writes_once(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = await lone_fleet.start()
+    spec, made, calls = lone_fleet.spec(), list[Any](), list[str]()
+    threads, make_pipeline = lone_fleet.store(registry).models._engine.threads, OnlineLearner._make_pipeline
+
+    async def noted(call: Any, *args: Any) -> Any:
+        calls.append(call.args[0].__class__.__name__ if isinstance(call, partial) else "other")
+        return await write(call, *args)
+
+    def counted(learner: OnlineLearner) -> Any:
+        made.append(learner)
+        return make_pipeline(learner)
+
+    write = threads.write
+    monkeypatch.setattr(threads, "write", noted)
+    monkeypatch.setattr(OnlineLearner, "_make_pipeline", counted)
+    await registry.create(spec)
+    assert calls.count("SQLiteModels") == 2, "is the name free, and the new model"
+    assert len(made) == 1
+
+
+async def test_a_long_stop_stores_the_state_of_each_model(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = await lone_fleet.start()
+    for name in "abc":
+        await (await registry.create(lone_fleet.spec(name))).update([labelled("p")])
+    snapshots = lone_fleet.store(registry).snapshots
+    put, health = snapshots.put, registry._store_health
+
+    async def long(*args: Any) -> None:
+        health._heard_at -= 2 * SILENCE_SECONDS
+        await put(*args)
+
+    monkeypatch.setattr(snapshots, "put", long)
+    await lone_fleet.stop(registry)
+    store = lone_fleet.store(await lone_fleet.begin(preload=False))
+    stored = [await store.snapshots.all(record) for record in await store.models.all()]
+    assert [[each.position for each in some] for some in stored] == [["1"]] * 3
+
+
+async def test_the_memory_of_an_evicted_model_is_free_at_once(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start()
+    replica = await registry.create(lone_fleet.spec())
+    await replica.update([labelled("p")])
+    state = weakref.ref(replica.model)
+    gc.disable()
+    try:
+        assert await registry._eviction._leaves(replica, "idle")
+        assert state() is None
+    finally:
+        gc.enable()
 
 
 async def test_garbage_is_collected_step_by_step(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -246,6 +246,9 @@ class Older:
     def __init__(self, documents: Any) -> None:
         self._documents, self.shift = documents, 0
 
+    def changes(self, kind: str) -> None:
+        return
+
     async def revisions(self, kind: str) -> dict[str, int]:
         return {name: revision - self.shift for name, revision in (await self._documents.revisions(kind)).items()}
 
@@ -287,3 +290,30 @@ async def test_changes_whose_processing_failed_are_returned_again(store: Any, co
         assert ({name: count.n for name, count in intact(values).items()}, there) == ({"1": 1}, None)
     async with counts.changes(whole=True) as (values, there):
         assert (values, there) == ({}, {*names} - {"2"})
+
+
+async def test_a_poll_reads_only_what_this_process_has_changed_if_no_other_can(
+    sqlite_store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = Collection(sqlite_store.documents, "count", Count)
+    read, documents_of = list[str](), sqlite_store.documents.all
+
+    async def noted(kind: str, after: int = 0) -> Any:
+        read.append(kind)
+        return await documents_of(kind, after)
+
+    monkeypatch.setattr(sqlite_store.documents, "all", noted)
+
+    async def changed() -> list[str]:
+        async with counts.changes() as (values, _):
+            return list(values)
+
+    assert [await changed() for _ in range(3)] == [[], [], []]
+    await sqlite_store.documents.put("other", "a", b"{}", revision=None)
+    assert await changed() == []
+    assert read.count("count") == 1
+    await counts.put("a", Count())
+    assert [await changed() for _ in range(2)] == [["a"], []]
+    await counts.delete("a")
+    async with counts.changes(whole=True) as (_, names):
+        assert names == set()

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -111,6 +112,29 @@ async def test_an_entry_of_another_process_ends_a_wait(
     assert await store.logs.changed(positions, 0.0) == []
     stale = dict.fromkeys(records, START)
     assert await store.logs.changed(stale, 30.0) == records
+
+
+async def test_a_wait_for_many_models_rests_before_it_names_them_again(
+    shared_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused, now = list[float](), 0.0
+
+    def later() -> float:
+        nonlocal now
+        now += 1.0
+        return now
+
+    async def pause(seconds: float) -> None:
+        paused.append(seconds)
+
+    async with opened_redis(str(shared_redis())) as store:
+        record = await store.models.create("m", b"spec")
+        monkeypatch.setattr(changes, "time", SimpleNamespace(monotonic=later))
+        monkeypatch.setattr(changes, "asyncio", SimpleNamespace(sleep=pause))
+        for _ in range(2):
+            await store._watcher._block({record: START}, 0.01 * len(paused))
+    first, second = paused
+    assert first <= 0 < second
 
 
 async def test_a_deletion_by_another_process_ends_a_wait(

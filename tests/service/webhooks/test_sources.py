@@ -410,9 +410,10 @@ async def test_the_description_of_a_server_fits_in_a_document(lone_fleet: Any) -
     for n in range(2_000):
         model = Replica(ModelMeta(name := f"{n:064}", n + 10, lone_fleet.spec(name).to_bytes()), registry._shared)
         model.withhold(ReplayMismatch("for the test"))
-        registry._replicas[model.name] = model
+        registry._replicas.add(model)
     described = registry._standing()
     assert not described["ready"]
     assert len(described["withheld"]) == 100
     check_document("replicas", "id", Member(id="0" * 16, **described).to_bytes())
-    registry._replicas.clear()
+    for model in list(registry._replicas.values()):
+        registry._replicas.remove(model)

@@ -48,7 +48,7 @@ from manylabel_service.online.updates.files import ModelFiles
 from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, TargetLost, payload_bytes
 from manylabel_service.online.updates.replay_verifier import ReplayVerifier
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
-from manylabel_service.storage import Entry, ModelMeta, SnapshotMeta
+from manylabel_service.storage import START, Entry, ModelMeta, SnapshotMeta
 
 APPENDS = 3
 """Maximum number of attempts to append, each after the model was restored."""
@@ -71,11 +71,15 @@ class ApplierStatus(Enum):
 class Applier(HostedModel):
     """Online model with the loop that applies its log; requests are in its subclass.
 
+    Parameters
+    ----------
+    record, host : the model, and what the models of a process share.
+    model : the state of a model that was just created; by default it is restored.
+
     Attributes
     ----------
     spec : spec of the model.
     follow : log of another model that this model follows; None if it has a separate log.
-    model : the state; replaced by a restore.
     queue : updates from admission to response.
     snapshotter : writer of the snapshots.
     files : stored parts of the model.
@@ -84,12 +88,12 @@ class Applier(HostedModel):
 
     _answered = (LogTrimmed, LogLost)
 
-    def __init__(self, record: ModelMeta, host: Host) -> None:
+    def __init__(self, record: ModelMeta, host: Host, model: OnlineModel | None = None) -> None:
         settings, store = host.settings, host.store
-        super().__init__(record, settings, host.store_health, host.on_deleted, host.on_crashed)
-        self.spec = read_spec(record.spec)
+        super().__init__(record, settings, host.store_health, host.on_deleted, host.on_crashed, host.on_changed)
+        self.spec = read_spec(record.spec) if model is None else model.spec
         self.follow = follow_of(record.spec)
-        self.model = OnlineModel(self.spec)
+        self._model = model
         self._events = Events(record.name, lambda: self.model)
         self.queue = UpdateQueue(record.name, settings)
         self._store = store
@@ -107,20 +111,27 @@ class Applier(HostedModel):
         self._sync_waiters: list[_Waiter] = []
 
     @property
+    def model(self) -> OnlineModel:
+        """The state, which is empty until it is restored; a restore replaces it."""
+        if self._model is None:
+            self._model = OnlineModel(self.spec)
+        return self._model
+
+    @model.setter
+    def model(self, model: OnlineModel) -> None:
+        self._model = model
+
+    @property
     def events(self) -> Events:
         return self._events
 
     @property
     def position(self) -> str:
-        return self.model.position
+        return START if self._model is None else self._model.position
 
     @property
     def nbytes(self) -> int:
-        return self.model.nbytes
-
-    @property
-    def weighed_at(self) -> str:
-        return self.model.position
+        return 0 if self._model is None else self._model.nbytes
 
     @property
     def log_record(self) -> ModelMeta:
@@ -233,6 +244,11 @@ class Applier(HostedModel):
         self.snapshotter.refuse(refusal())
         self.queue.wake()
 
+    def evict(self) -> None:
+        """Evict the model, and free the memory of its state: cycles of references would keep it for long."""
+        super().evict()
+        self._model = None
+
     async def stop(self) -> None:
         self.stop_changes()
         self._stopping = True
@@ -241,6 +257,7 @@ class Applier(HostedModel):
             await self._task
         if self.serving and self._store_health.stale_seconds is None:
             await self.snapshotter.take_last(self.model)
+            self._store_health.responded()  # nothing else notes it while the server stops
 
     async def drop(self) -> None:
         await super().drop()
@@ -275,7 +292,8 @@ class Applier(HostedModel):
         return self.snapshotter.requested and not self.snapshotter.busy
 
     async def _step(self) -> None:
-        await self._apply()
+        if self._status is not ApplierStatus.ENDED:
+            await self._apply()
         if self._status is ApplierStatus.ENDED:
             return
         try:
@@ -433,6 +451,7 @@ class Applier(HostedModel):
     def _publish(self, results: Sequence[ApplyResult], size_bytes: int = 0, by_others: bool = False) -> None:
         """Count the learnt examples, and notify callers that wait for a position or for events."""
         self.snapshotter.note_applied(sum(result.learnt for result in results), size_bytes, by_others)
+        self._on_changed(self)
         self._position_waiters.notify()
         if self._events:
             for event in chain.from_iterable(map(events_of, results)):

@@ -101,6 +101,9 @@ class RedisDocuments(Part):
 
         return await collect(page, after)
 
+    def changes(self, kind: str) -> None:
+        return
+
     @gated
     async def revisions(self, kind: str) -> dict[str, int]:
         check_document(kind)

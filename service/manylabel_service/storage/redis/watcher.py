@@ -21,7 +21,7 @@ ASKED_AT_ONCE = 100
 """Number of logs queried at a time, so that other calls are not delayed."""
 
 RESTING = 5
-"""Minimum pause between two checks of all models, as a multiple of the time that a check takes."""
+"""Minimum pause between two checks of all models, as a multiple of the time that a check, or its command, takes."""
 
 REMEMBERED = 10_000
 """Number of remembered deletions; older ones are found by polls."""
@@ -34,7 +34,7 @@ class Watcher:
         self._engine = engine
         self._seen = "0-0"
         self._lost = -1
-        self._checked = 0.0
+        self._checked = self._free_at = 0.0
         # Incarnations in order of their age.
         self._gone: set[int] = set()
 
@@ -81,8 +81,11 @@ class Watcher:
             self._gone.remove(min(self._gone))
 
     async def _block(self, positions: Mapping[ModelMeta, str], seconds: float) -> set[ModelMeta]:
+        await asyncio.sleep(min(seconds, self._free_at - time.monotonic()))
+        began = time.monotonic()
         records = {log_key(record): record for record in positions}
-        ids = map(entry_id, positions.values())
+        ids = [entry_id(position) for position in positions.values()]
+        self._free_at = time.monotonic() + RESTING * (time.monotonic() - began)  # they are sent in as much time
         block = ("BLOCK", max(1, round(1000 * min(seconds, BLOCK_SECONDS)))) if seconds else ()
         found = await self._engine.connection.wait(
             "XREAD", "COUNT", 1, *block, "STREAMS", DELETIONS, *records, self._seen, *ids

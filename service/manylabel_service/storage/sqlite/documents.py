@@ -1,6 +1,8 @@
 """Documents of a SQLite store: a table keyed by revision."""
 
-from contextlib import closing
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 
 from manylabel_service.errors import RevisionConflict
@@ -16,11 +18,27 @@ from manylabel_service.storage.document_pages import (
 )
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Document
-from manylabel_service.storage.sqlite.engine import Part, in_writer, urgent_in_writer
+from manylabel_service.storage.sqlite.engine import Engine, Part, in_writer, urgent_in_writer
 
 
 class SQLiteDocuments(Part):
     """Implements `Documents` on the engine of a store."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._changes = Counter[str]()
+
+    def changes(self, kind: str) -> int:
+        return self._changes[kind]
+
+    @contextmanager
+    def _change(self, kind: str) -> Iterator[None]:
+        """Run a transaction that changes documents of a kind; it counts even if its success is unknown."""
+        try:
+            with self._tables.transaction("fsync"):
+                yield
+        finally:
+            self._changes[kind] += 1
 
     @gated
     async def put(
@@ -31,7 +49,7 @@ class SQLiteDocuments(Part):
         return await write(self._put, kind, name, value, revision, least)
 
     def _put(self, kind: str, name: str, value: bytes, revision: int | None, least: int) -> int:
-        with self._tables.transaction("fsync"):
+        with self._change(kind):
             self._take(kind, name, revision)
             row = self._connection.execute(
                 "INSERT INTO documents (revision, kind, name, value) VALUES (?, ?, ?, ?)",
@@ -87,7 +105,7 @@ class SQLiteDocuments(Part):
     @urgent_in_writer
     def delete(self, kind: str, name: str, *, revision: int) -> None:
         check_document(kind, name)
-        with self._tables.transaction("fsync"):
+        with self._change(kind):
             self._take(kind, name, revision)
 
     def _take(self, kind: str, name: str, revision: int | None) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence, Set
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import ModelExists
 from manylabel_service.storage.checksums import first_link
+from manylabel_service.storage.gate import gated
 from manylabel_service.storage.models import Models, Succession, Use
-from manylabel_service.storage.protocol import ModelMeta, position_key
+from manylabel_service.storage.protocol import Bytes, ModelMeta, position_key
 from manylabel_service.storage.snapshots import Snapshots
 from manylabel_service.storage.sqlite.engine import Engine, Part, in_writer, urgent_in_writer
 from manylabel_service.storage.sqlite.logs import SQLiteLogs, number_of
@@ -25,6 +26,7 @@ class SQLiteModels(Part, Models):
         Models.__init__(self, engine.gate, engine.background, logs, snapshots)
         self._entries = logs
         self._predictions = predictions
+        self._count = 0
 
     def position_at(self, position: str) -> str:
         number, *rest = position_key(position)
@@ -42,10 +44,9 @@ class SQLiteModels(Part, Models):
     def all(self) -> list[ModelMeta]:
         return [model.record for model in self._tables.models("name IS NOT NULL ORDER BY incarnation")]
 
-    @in_writer
-    def count(self) -> int:
-        ((count,),) = self._connection.execute("SELECT COUNT(*) FROM models WHERE name IS NOT NULL")
-        return int(count)
+    @gated
+    async def count(self) -> int:
+        return self._count
 
     @in_writer
     def existing(self, incarnations: Set[int]) -> dict[int, str]:
@@ -81,16 +82,34 @@ class SQLiteModels(Part, Models):
         found = [model.record for model in self._tables.models(condition, leader.incarnation)]
         return [record for record in found if not record.damaged]
 
+    async def _create(self, name: str, spec: bytes, state: Bytes | None, at: str) -> ModelMeta:
+        return await (self._add(name, spec) if state is None else super()._create(name, spec, state, at))
+
+    @in_writer
+    def _add(self, name: str, spec: bytes) -> ModelMeta:
+        """Add a model without a snapshot in one step."""
+        with self._tables.transaction("fsync"):
+            if self._find(name) is not None:
+                raise ModelExists(name)
+            incarnation = self._insert(name, spec, 0)
+            self._connection.execute("INSERT OR REPLACE INTO uses VALUES (?, ?)", (name, now_ms()))
+        self._count += 1
+        return ModelMeta(name, incarnation, spec)
+
     @in_writer
     def _prepare(self, name: str, spec: bytes, at: str) -> ModelMeta:
-        trimmed = number_of(at)
         with self._tables.transaction("log"):
-            incarnation = self._connection.execute("INSERT INTO models (spec) VALUES (?)", (b"",)).lastrowid
-            assert incarnation is not None
-            self._tables.write_model(incarnation, None, spec, trimmed)
-            self._entries.insert(incarnation, trimmed + 1, (), first_link(incarnation), now_ms=0)
+            incarnation = self._insert(None, spec, number_of(at))
         self._tables.staged.add(incarnation)
         return ModelMeta(name, incarnation, spec)
+
+    def _insert(self, name: str | None, spec: bytes, trimmed: int) -> int:
+        """Add the row of a model and the end of its log; return its incarnation."""
+        incarnation = self._connection.execute("INSERT INTO models (spec) VALUES (?)", (b"",)).lastrowid
+        assert incarnation is not None
+        self._tables.write_model(incarnation, name, spec, trimmed)
+        self._entries.insert(incarnation, trimmed + 1, (), first_link(incarnation), now_ms=0)
+        return incarnation
 
     @urgent_in_writer
     def _name(self, successions: Sequence[Succession]) -> None:
@@ -108,6 +127,7 @@ class SQLiteModels(Part, Models):
                     self._connection.execute("INSERT OR REPLACE INTO uses VALUES (?, ?)", (successor.name, now_ms()))
         for record, successor in successions:
             self._tables.staged.discard(successor.incarnation)
+            self._count += record is None
             if record is not None and successor.incarnation != record.incarnation:
                 self._tables.logs.pop(record.incarnation, None)
                 self._tables.sealed.discard(record.incarnation)
@@ -123,6 +143,7 @@ class SQLiteModels(Part, Models):
     @urgent_in_writer
     def _unname(self, record: ModelMeta) -> None:
         self._delete(record)
+        self._count -= 1
 
     def _delete(self, record: ModelMeta) -> None:
         with self._tables.transaction("fsync"):
@@ -154,6 +175,7 @@ class SQLiteModels(Part, Models):
 
         Later a missing name does not identify a deleted model, because new models have none yet.
         """
+        ((self._count,),) = self._connection.execute("SELECT COUNT(*) FROM models WHERE name IS NOT NULL")
         hidden = self._tables.models("name IS NULL")
         self._hidden = [model.record.incarnation for model in hidden if not model.record.damaged]
         trimmed = self._tables.models("name IS NOT NULL AND trimmed > 0")
