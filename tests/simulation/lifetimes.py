@@ -25,6 +25,9 @@ THEMES = ("plain", "forget", "forget", "forget", "promote", "promote", "promote"
 ARCHIVED = 0.2
 """Share of the lifetimes whose servers archive."""
 
+OUTSIDE = 0.3
+"""Share of the lifetimes whose blobs are outside of the store."""
+
 NOWHERE = Path("/nonexistent")
 """Data directory of servers that write no file."""
 
@@ -64,6 +67,8 @@ class Lifetime:
         if self.theme in ("forget", "promote", "plain") and self.rng.random() < ARCHIVED:
             directory = Path(tempfile.mkdtemp(prefix="manylabel-simulation-"))
             self.world.archived = {}
+        if self.rng.random() < OUTSIDE:
+            self.world.blobs, self.world.disk.outside = "file:///blobs", {}
         try:
             self.world.settings = self._settings(directory)
             self.world.run(self._life())
