@@ -28,6 +28,9 @@ ARCHIVED = 0.2
 OUTSIDE = 0.3
 """Share of the lifetimes whose blobs are outside of the store."""
 
+LABELLED = 0.3
+"""Share of the lifetimes in which stored predictions get their labels later; in half of them, a teacher gives some."""
+
 NOWHERE = Path("/nonexistent")
 """Data directory of servers that write no file."""
 
@@ -95,6 +98,9 @@ class Lifetime:
         faults.slow, faults.twice = rng.choice([0.0, 0.01]), rng.choice([0.0, 0.0, 0.05])
         if self.theme == "jobs":
             world.trainings = Trainings(world.loop, world.fail)
+        clients.known.may_lose = self.theme == "failover"
+        labels = self.theme != "jobs" and rng.random() < LABELLED
+        clients.teacher = labels and rng.random() < 0.5
         world.slots = [None] * rng.choice([2, 2, 3, 4])
         for slot in range(len(world.slots)):
             world.start(slot)
@@ -115,6 +121,8 @@ class Lifetime:
             work += [clients.jobs()]
         if self.theme != "jobs" and rng.random() < 0.5:
             work += [clients.curator("m")]
+        if labels:
+            work += [clients.labeller("m")]
         running = [asyncio.ensure_future(each) for each in work]
         ambushes = [asyncio.ensure_future(self._nemesis.ambush())] if rng.random() < 0.5 else []
         ambushes += [asyncio.ensure_future(self._nemesis.ambush_calls())] if self._at_calls else []

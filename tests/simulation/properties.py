@@ -127,6 +127,7 @@ class Properties:
                     continue
                 self._check_state(server, replica)
                 self._check_log(replica, await self._entries(server, replica, read=not number))
+                self._check_audits(replica)
 
     async def _until_synced(self, server: Server, name: str) -> Replica | None:
         """Return a model that has read the whole log; None for a follower of a log that is trimmed too early."""
@@ -215,6 +216,14 @@ class Properties:
                 continue  # without forgotten examples it no longer fits, and the next rewriting has dropped it
             if found != [each.position]:
                 self.world.fail(f"change {each.key.key} is at {found} of the log, not once at {each.position}")
+
+    def _check_audits(self, replica: Replica) -> None:
+        """Check that each audit that a client has seen waits for the teacher until its labels have arrived."""
+        if replica.follow is not None or self.known.may_lose or self.known.rolled_back:
+            return
+        waiting = replica.model.promises.waiting.keys()
+        if missing := self.known.audits - self.known.labelled - waiting:
+            self.world.fail(f"{replica.name} no longer waits for the teacher's answers to {sorted(missing)}")
 
     # -- archive --------------------------------------------------------------------------------------
 
