@@ -426,8 +426,11 @@ class Clients:
         for place in self.world.disk.places_of(learnt.name.encode()):
             self.world.fail(f"{learnt.name} is forgotten, and stands in {place}")
 
-    async def follower(self, leader: str, name: str) -> None:
-        """Create a follower of a model, and promote it; again and again."""
+    async def follower(self, leader: str, name: str, stays: bool = True) -> None:
+        """Create a follower of a model, and promote it; again and again.
+
+        Unless it stays, it is deleted each time: a model with followers forgets nothing.
+        """
         await asyncio.sleep(self.rng.expovariate(0.5))
         while leader not in self.world.disk.models:
             await asyncio.sleep(0.1)
@@ -437,7 +440,7 @@ class Clients:
                 await asyncio.sleep(self.rng.expovariate(0.5))
                 if not await self._promote(leader, name):
                     break
-            if self.rng.random() < 0.3:
+            if not stays or self.rng.random() < 0.3:
                 await self._delete(name)
                 self.known.whole.pop(name, None)
 

@@ -19,7 +19,7 @@ from tests.support.limits import settings_of
 
 from manylabel_service.settings import Settings
 
-THEMES = ("plain", "forget", "forget", "forget", "promote", "promote", "promote", "failover", "jobs")
+THEMES = ("plain", "forget", "forget", "promote", "promote", "mixed", "mixed", "failover", "jobs")
 """Kinds of lifetimes, by frequency: all have learners and keys."""
 
 ARCHIVED = 0.2
@@ -67,9 +67,10 @@ class Lifetime:
     def run(self) -> None:
         """Run the lifetime. Raises Violation."""
         directory = None
-        if self.theme in ("forget", "promote", "plain") and self.rng.random() < ARCHIVED:
+        if self.theme in ("forget", "promote", "mixed", "plain") and self.rng.random() < ARCHIVED:
             directory = Path(tempfile.mkdtemp(prefix="manylabel-simulation-"))
             self.world.archived = {}
+        self.world.short_segments = self.rng.random() < 0.5
         if self.rng.random() < OUTSIDE:
             self.world.blobs, self.world.disk.outside = "file:///blobs", {}
         try:
@@ -115,6 +116,8 @@ class Lifetime:
             work += [clients.forgetter("m") for _ in range(rng.choice([1, 3]))]
         elif self.theme == "promote":
             work += [clients.follower("m", name) for name in rng.choice(["f", "fg"])]
+        elif self.theme == "mixed":
+            work += [clients.forgetter("m"), clients.follower("m", "f", stays=False)]
         elif self.theme == "failover":
             work += [self._nemesis.failover("m")]
         elif self.theme == "jobs":
