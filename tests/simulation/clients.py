@@ -39,6 +39,7 @@ from manylabel_service.hosting.examples import Example, Features, Labels, Source
 from manylabel_service.hosting.predictions import DrawnPredictions
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.jobs.job_record import JobDocument
+from manylabel_service.models.garbage import GarbageCollector
 from manylabel_service.online.following import begin_follower
 from manylabel_service.online.history.lineage import Promotion, Receipt
 from manylabel_service.online.replica import Replica
@@ -188,7 +189,7 @@ class Clients:
         key = self._new_key("k")
         name = key.key.replace("k", "u")
         x = Features((name, "a"), None, np.array([1.0, self.rng.randrange(3)], dtype=np.float32))
-        example = Example(x, Labels.all_of([f"l{self.rng.randrange(3)}"]), ref=name)
+        example = Example(x, Labels.all_of([self._label_name()]), ref=name)
 
         async def learn(server: Server) -> tuple[str, int]:
             async with server.registry.use(model) as replica:
@@ -268,7 +269,7 @@ class Clients:
         return Relabel(label, to, key, merges=what == "merge")
 
     async def labeller(self, model: str) -> None:
-        """Have predictions stored, and send their labels later; first promise parity with a teacher, if there is one."""
+        """Have predictions stored, and send their labels later; a teacher is promised parity first."""
         await self._create(model)
         if self.teacher:
             await self._promise(model)
@@ -280,7 +281,7 @@ class Clients:
             await each
 
     async def _promise(self, model: str) -> None:
-        promise = SetPromise(None, self._new_key("t"), ParityTarget(0.5, of=TEACHER, audit_rate=0.5))
+        promise = SetPromise(None, self._new_key("t"), ParityTarget(0.05, of=TEACHER, audit_rate=0.5))
 
         async def change(server: Server) -> str:
             async with server.registry.use(model) as replica:
@@ -316,7 +317,7 @@ class Clients:
 
     async def _label(self, model: str, id: str, source: Source) -> None:
         """Send the label of a stored prediction, as `manylabel_service.api.routers.labels` learns it."""
-        key, y = self._new_key("q"), Labels.all_of([f"l{self.rng.randrange(3)}"])
+        key, y = self._new_key("q"), Labels.all_of([self._label_name()])
 
         name = key.key.replace("q", "u")
 
@@ -348,6 +349,10 @@ class Clients:
             if again[0] != first[0] and first[0] not in self.known.lost:
                 self.world.fail(f"the retry of the label of {id} got {again}, the first request {first}")
         self.known.learnt.append(Learnt(model, name, key, *first))
+
+    def _label_name(self) -> str:
+        """Return a label; a teacher mostly gives one, so that the model is often sure of it."""
+        return "l0" if self.teacher and self.rng.random() < 0.8 else f"l{self.rng.randrange(3)}"
 
     def _new_key(self, kind: str) -> IdempotencyKey:
         self._n_names += 1
@@ -485,6 +490,17 @@ class Clients:
         whole = self.known.whole
         whole[leader], whole[name] = whole[name], whole[leader]
         return True
+
+    async def janitor(self) -> None:
+        """Let servers collect garbage."""
+        for _ in self._rounds(self.rng.randrange(1, 8)):
+            await asyncio.sleep(self.rng.expovariate(1))
+
+            async def collect(server: Server) -> bool:
+                server.registry.require_ready()
+                return await GarbageCollector(server.store).step()
+
+            await self._until_done("collect", collect)
 
     # -- keys and jobs --------------------------------------------------------------------------------
 

@@ -124,6 +124,8 @@ class Lifetime:
             work += [clients.jobs()]
         if self.theme != "jobs" and rng.random() < 0.5:
             work += [clients.curator("m")]
+        if rng.random() < 0.3:
+            work += [clients.janitor()]
         if labels:
             work += [clients.labeller("m")]
         running = [asyncio.ensure_future(each) for each in work]
@@ -145,6 +147,7 @@ class Lifetime:
         await self._properties.check_models()
         if world.archived is not None:
             await self._properties.check_archive()
+        await self._properties.check_garbage()
 
 
 @cache

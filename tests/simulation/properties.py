@@ -12,11 +12,16 @@ from tests.simulation.world import Disconnected, Server, World
 
 from manylabel_service.archive.restoring import restore
 from manylabel_service.errors import FollowerFailed, KeyInvalid, KeyRequired, ServiceError
+from manylabel_service.models.garbage import collect_garbage
+from manylabel_service.online.history.catalogue import KIND as HISTORY
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.storage import START, Entry, ModelMeta, position_key
+from manylabel_service.storage.snapshots import KIND as SNAPSHOTS
 
+KINDS = (SNAPSHOTS, HISTORY)
+"""Kinds of documents that name blobs of models."""
 SETTLED_SECONDS = 3.0
 """Time after the last fault after which revoked keys must open nothing."""
 WHOLE_BYTES = 2**20
@@ -263,6 +268,25 @@ class Properties:
         if status is None or status.lag_seconds is None or status.error is not None:
             return False
         return server.registry.membership.leads and self.world.loop.time() - status.lag_seconds > since
+
+    # -- garbage --------------------------------------------------------------------------------------
+
+    async def check_garbage(self) -> None:
+        """Check that garbage collection leaves no blob of a deleted model, and deletes none that a document names."""
+        disk = self.world.disk
+        store = SimulatedStore(disk)
+        await store.open()
+        before = disk.blobs.keys() | set()
+        await collect_garbage(store)
+        await store.close()
+        for key in before - disk.blobs.keys():
+            id = key.rpartition("/")[2].encode()
+            if any(id in value for (kind, _), (_, value) in disk.documents.items() if kind in KINDS):
+                self.world.fail(f"the blob {key} was deleted, and a document names it")
+        alive = {record.incarnation for record in disk.models.values()} | disk.staged
+        for kind, incarnation, *_ in [key.split("/") for key in disk.blobs]:
+            if kind in KINDS and int(incarnation) not in alive:
+                self.world.fail(f"a blob of {kind} of the deleted incarnation {incarnation} is left")
 
 
 async def _checksum(record: ModelMeta, store: SimulatedStore, position: str) -> str:
