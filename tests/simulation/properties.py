@@ -224,10 +224,11 @@ class Properties:
 
     def _check_audits(self, replica: Replica) -> None:
         """Check that each audit that a client has seen waits for the teacher until its labels have arrived."""
-        if replica.follow is not None or self.known.may_lose or self.known.rolled_back:
+        known = self.known  # a follower has served nothing before its promotion
+        if replica.follow is not None or known.may_lose or known.rolled_back or known.promoted:
             return
         waiting = replica.model.promises.waiting.keys()
-        if missing := self.known.audits - self.known.labelled - waiting:
+        if missing := known.audits - known.labelled - waiting:
             self.world.fail(f"{replica.name} no longer waits for the teacher's answers to {sorted(missing)}")
 
     # -- archive --------------------------------------------------------------------------------------
