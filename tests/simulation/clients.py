@@ -448,6 +448,10 @@ class Clients:
             if not stays or self.rng.random() < 0.3:
                 await self._delete(name)
                 self.known.whole.pop(name, None)
+        while not stays and (self.world.faults.active or name in self.world.disk.models):
+            await asyncio.sleep(1)  # an attempt to create it that was given up may succeed later
+            if name in self.world.disk.models:
+                await self._delete(name)
 
     async def _create_follower(self, leader: str, name: str) -> None:
         spec = _spec(name, self.teacher, eta=self.rng.choice([0.1, 2.0]))

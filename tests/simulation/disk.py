@@ -112,6 +112,7 @@ class Disk:
     put_at : time of the last change of each document, by the event loop.
     outside : objects of the place outside of the store that has the blobs, by key; None: the store has them.
     loose : tokens of blobs outside that no key refers to, with the time at which a writer renewed them, or 0.
+    deleted : tokens of deleted blobs outside, with the time after which their objects are removed.
     """
 
     def __init__(self, now_ms: Callable[[], int], rng: random.Random) -> None:
@@ -134,6 +135,7 @@ class Disk:
         self.put_at: dict[tuple[str, str], float] = {}
         self.outside: dict[str, bytes] | None = None
         self.loose: dict[str, int] = {}
+        self.deleted: dict[str, int] = {}
         self._incarnations = 0
         self._revisions = 0
         self._waiting: list[Future[None]] = []
@@ -159,7 +161,7 @@ class Disk:
         }
         self.predictions = {number: dict(stored) for number, stored in earlier.predictions.items()}
         self.documents, self.blobs = dict(earlier.documents), dict(earlier.blobs)
-        self.loose = dict(earlier.loose)
+        self.loose, self.deleted = dict(earlier.loose), dict(earlier.deleted)
         self._incarnations = max(self._incarnations, earlier._incarnations)
         self._revisions = max(self._revisions, earlier._revisions)
         for blob in self.unfinished:  # the pieces that were written are lost
@@ -206,17 +208,17 @@ class Disk:
         if not self.loose.get(blob.manifest.token):
             raise StorageUnavailable("a blob took too long to be written", heals=True)
         del self.loose[blob.manifest.token]
-        return self.unclaim(key, blob)
-
-    def unclaim(self, key: str, blob: StoredBlob | None = None) -> str | None:
-        """Remove or replace a blob; return the token of the earlier one if it is outside, and now loose."""
-        earlier = self.blobs.pop(key, None)
-        if blob is not None:
-            self.blobs[key] = blob
+        earlier, self.blobs[key] = self.blobs.get(key), blob
         if earlier is None or not is_outside(earlier.manifest.token):
             return None
         self.loose[earlier.manifest.token] = 0
         return earlier.manifest.token
+
+    def unclaim(self, key: str, seconds: float) -> None:
+        """Remove a blob; if it is outside, its objects stay for some time."""
+        earlier = self.blobs.pop(key, None)
+        if earlier is not None and is_outside(earlier.manifest.token):
+            self.deleted[earlier.manifest.token] = self.now_ms() + round(1_000 * seconds)
 
     def abandon(self, key: str, token: str) -> bool:
         """Prevent a claim of a token; return False if a key already refers to it."""
@@ -227,11 +229,17 @@ class Disk:
         return True
 
     def abandoned(self, seconds: float) -> list[str]:
-        """Return the loose tokens that no writer has renewed for some time, and which none can claim from now on."""
+        """Return the tokens of deleted blobs, and the loose ones that no writer has renewed for some time, and which
+        none can claim from now on."""
         before = self.now_ms() - 1_000 * seconds
         found = [token for token, at in self.loose.items() if at <= before]
         self.loose.update(dict.fromkeys(found, 0))
-        return found
+        return [*found, *self.deleted]
+
+    def forget_token(self, token: str) -> None:
+        """Note that the objects of a token were removed."""
+        self.loose.pop(token, None)
+        self.deleted.pop(token, None)
 
     # Models
 

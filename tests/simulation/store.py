@@ -24,6 +24,9 @@ T = TypeVar("T")
 ORPHAN_SECONDS = 3_600.0
 """Time after which the pieces outside of a writer that died are removed, as by a Redis store."""
 
+DELETED_SECONDS = 60.0
+"""Time for which the objects of a deleted blob stay, as by a Redis store."""
+
 CHECK_SECONDS = 5.0
 """Interval in which `changed` also reports logs that have become shorter, as that of a Redis store does."""
 
@@ -309,7 +312,7 @@ class _Blobs(_Part):
 
     async def _drop(self, token: str) -> None:
         await self.outside.drop(token)
-        await self._network.call(lambda: self._disk.loose.pop(token, None))
+        await self._network.call(lambda: self._disk.forget_token(token))
 
     @gated
     async def drop_loose(self) -> None:
@@ -350,7 +353,7 @@ class _Blobs(_Part):
     @gated
     async def delete(self, key: str) -> None:
         check_key(key)
-        await self._drop_old(await self._network.call(lambda: self._disk.unclaim(key)))
+        await self._network.call(lambda: self._disk.unclaim(key, DELETED_SECONDS))
 
     @gated
     async def keys(self, prefix: str = "", after: str = "", limit: int = ALL) -> list[str]:
@@ -402,7 +405,7 @@ class SimulatedStore:
     @gated
     async def erased(self) -> None:
         await self._background.done()
-        if self.disk.loose:
+        if self.disk.loose or self.disk.deleted:
             await self.blobs.drop_loose()
 
 

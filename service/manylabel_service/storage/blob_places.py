@@ -268,10 +268,11 @@ async def agree_on_blobs(store: Store, address: str | None) -> None:
     places = BlobPlaces(store.documents)
     wanted = None if address is None else same_form(address)
     found = await places.read()
-    if wanted is not None and not found.revision and not await store.blobs.keys(limit=1):
-        with suppress(RevisionConflict):  # another process has just recorded its place
-            await places.choose(found, wanted)
-        found = await places.read()
+    if wanted is not None and not found.revision:
+        if not await store.blobs.keys(limit=1):
+            with suppress(RevisionConflict):  # another process has just recorded its place
+                await places.choose(found, wanted)
+        found = await places.read()  # the blobs may be those of a process that has recorded it meanwhile
     if found.address != wanted:
         there, move = found.address or "in the store", f"manylabel move-blobs --to {wanted or STORE}"
         raise StoreUnusable(

@@ -297,6 +297,18 @@ async def test_pieces_of_a_dead_writer_are_removed_and_a_late_one_fails(
     assert pieces_in(tmp_path) == known
 
 
+@on_redis
+async def test_pieces_of_a_deleted_blob_stay_for_a_failover(stores: list[Any], tmp_path: Path) -> None:
+    """A replica of Redis that takes over may still have the key."""
+    store, other = stores
+    await store.blobs.put("b", pieces_of(b"data"))
+    await store.blobs.delete("b")
+    await other.blobs.drop_loose()
+    assert len(pieces_in(tmp_path)) == 1
+    await other.erased()
+    assert pieces_in(tmp_path) == []
+
+
 @outside
 async def test_a_piece_that_is_still_being_written_is_removed_after_a_cancellation(
     store: Store, under_test: StoreUnderTest, place: Path, monkeypatch: pytest.MonkeyPatch
