@@ -23,7 +23,7 @@ class Replayed:
     model : state at the end of the log.
     learnt : number of times each example was learnt, by its reference.
     positions : position of the reply of the update with each example, by its reference.
-    changes : positions of control entries and corrections, by the text of their key.
+    changes : positions of control entries and corrections that took effect, by the text of their key.
     """
 
     model: OnlineModel
@@ -48,8 +48,8 @@ def replay(spec: bytes, entries: Sequence[Entry]) -> Replayed:
             states[entry.position] = replayed.model.to_bytes()
         (outcome,) = batch.outcomes
         if not isinstance(change, Update) or change.corrects is not None:
-            repeats = isinstance(outcome.answer, UpdateOutcome) and outcome.answer.position != entry.position
-            if change.key is not None and not repeats:  # without forgotten examples, it may be an error
+            done = isinstance(outcome.answer, UpdateOutcome) and outcome.answer.position == entry.position
+            if change.key is not None and done:  # otherwise it repeats another one, or does not fit the model
                 replayed.changes.setdefault(change.key.key, []).append(entry.position)
         elif isinstance(outcome.answer, UpdateOutcome) and not outcome.replayed:
             for example in change.examples:
