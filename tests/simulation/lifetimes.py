@@ -142,6 +142,7 @@ class Lifetime:
         for each in running:
             each.result()
         watching.cancel()
+        await asyncio.wait([each.starting for each in world.servers if each.starting], timeout=QUIET_SECONDS)
         await asyncio.sleep(SETTLED_SECONDS)
         self._properties.check_keys()
         await self._properties.check_models()
