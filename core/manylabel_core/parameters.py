@@ -246,8 +246,11 @@ def _take_positions(learner: type) -> None:
     signature = inspect.Signature([given["self"], *ordered])
 
     @functools.wraps(by_name)
-    def constructor(*values: Any, **named: Any) -> None:
-        by_name(**signature.bind(*values, **named).arguments)
+    def constructor(self: Any, *values: Any, **named: Any) -> None:
+        if not values:
+            by_name(self, **named)
+        else:
+            by_name(**signature.bind(self, *values, **named).arguments)
 
     constructor.__signature__ = signature  # type: ignore[attr-defined]
     setattr(learner, "__init__", constructor)  # noqa: B010 (mypy allows no other way)

@@ -51,8 +51,9 @@ class Array(NamedTuple):
         expected = np.dtype(self.dtype), self.shape_of(sizes)
         if (array.dtype, array.shape) != expected:
             raise ValueError(f"state must hold {name} of {expected[0]} and shape {expected[1]}, not {array.shape}")
+        before: tuple[Any, ...] = (slice(None),) * self._axis
         for index, (least, most) in enumerate(self.bounds):
-            part = array if len(self.bounds) == 1 else np.moveaxis(array, self._axis, 0)[index]
+            part = array if len(self.bounds) == 1 else array[(*before, index)]
             check_range(name, part, least, sizes[most] if isinstance(most, str) else most)
 
     @property

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx2
-import pytest
 from tests.support.waiting import eventually
 
 from manylabel_clients import Client, ManyLabelError
@@ -17,6 +16,8 @@ from manylabel_clients.http.transport.retry import Retry
 REF = "customer-4711"
 FLAGS = ("--snapshot-every-updates", "200")
 PATIENT = Retry(attempts=40)
+KILLS = 2
+"""Number of kills: lifetimes of `tests/simulation` crash at each step."""
 
 
 class Load:
@@ -46,15 +47,14 @@ class Load:
                 number += 1
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(12, marks=pytest.mark.long)])
-def test_a_server_killed_while_it_forgets(kills: int, server_process: Callable[..., Any]) -> None:
+def test_a_server_killed_while_it_forgets(server_process: Callable[..., Any]) -> None:
     rng = random.Random(5)
     server = server_process(*FLAGS).start()
     seen = set[str]()
     with Client(server.url, retry=PATIENT) as client:
         model = client.create_model("m", algorithm="falt")
         loads: list[Load] = []
-        for attempt in range(kills):
+        for attempt in range(KILLS):
             first = 100_000 * (attempt + 1)
             model.update_many([({f"r{first + n}": 1.0, "b": n % 3}, ["l0"], None, None, REF) for n in range(100)])
             load = Load(server.url, first)

@@ -38,11 +38,7 @@ linear_and_kernel = pytest.mark.parametrize(
 """A linear and a kernel algorithm, for tests of copied states and logs that are applied again."""
 
 
-def each_step(*steps: str, on_both: tuple[str, ...]) -> pytest.MarkDecorator:
-    """Parametrize a test with each step on one store, in turn, and with those that differ by store on both."""
-    cases = [*zip(itertools.cycle(["redis", "sqlite"]), steps, strict=False)]
-    cases += [("sqlite" if kind == "redis" else "redis", step) for kind, step in cases if step in on_both]
-    return pytest.mark.parametrize(("any_fleet", "step"), cases, indirect=["any_fleet"])
+on_both_stores = pytest.mark.parametrize("any_fleet", ["redis", "sqlite"], indirect=True)
 
 
 async def snapshot_bytes(replica: Replica, position: str) -> bytes:

@@ -15,7 +15,7 @@ from tests.simulation.store import SimulatedStore, new_disk
 from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.storage import START, Address, Durability, Entry, ModelMeta, SQLiteStore, Store
-from manylabel_service.storage.blob_places import agree_on_blobs
+from manylabel_service.storage.blob_places import agree_on_blobs, is_outside
 from manylabel_service.storage.redis import RedisStore
 
 
@@ -60,7 +60,11 @@ def _at(url: str) -> StoreUnderTest:
 
 def simulated(request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:
     disk = new_disk(lambda: time.time_ns() // 1_000_000)
-    return StoreUnderTest(lambda: SimulatedStore(disk), lambda: len(disk.blobs) + len(disk.unfinished), True)
+
+    def n_blobs() -> int:
+        return len(disk.unfinished) + sum(not is_outside(blob.manifest.token) for blob in disk.blobs.values())
+
+    return StoreUnderTest(lambda: SimulatedStore(disk), n_blobs, True)
 
 
 STORES: dict[str, Callable[[pytest.FixtureRequest, Path], StoreUnderTest]] = {
@@ -70,7 +74,7 @@ STORES: dict[str, Callable[[pytest.FixtureRequest, Path], StoreUnderTest]] = {
     "simulated": simulated,
 }
 """By name, from the test that asks and an empty directory."""
-OUTSIDE = {"sqlite-outside": "sqlite", "redis-outside": "redis"}
+OUTSIDE = {"sqlite-outside": "sqlite", "redis-outside": "redis", "simulated-outside": "simulated"}
 """Stores with their blobs in a directory outside, by name, with the kind of the store."""
 REAL = [kind for kind in STORES if kind != "simulated"]
 """Stores with bytes of their own, which can be damaged."""

@@ -13,6 +13,8 @@ from tests.simulation.training import job
 from tests.simulation.world import Disconnected, Server, World
 
 from manylabel_core.label_health import KINDS
+from manylabel_core.parity import Deferral, ParityTarget
+from manylabel_service import ulid
 from manylabel_service.access.grant import ANY, SCOPES, Access
 from manylabel_service.access.key import new_key
 from manylabel_service.errors import (
@@ -29,18 +31,21 @@ from manylabel_service.errors import (
     ModelNotFound,
     NotPromotable,
     PositionNotFound,
+    PredictionError,
     RevisionConflict,
     ServiceError,
 )
-from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.hosting.examples import Example, Features, Labels, Source
+from manylabel_service.hosting.predictions import DrawnPredictions
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.jobs.job_record import JobDocument
+from manylabel_service.models.garbage import GarbageCollector
 from manylabel_service.online.following import begin_follower
 from manylabel_service.online.history.lineage import Promotion, Receipt
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.controls import Control, Describe, Dismiss, Relabel
+from manylabel_service.online.state.controls import Control, Describe, Dismiss, Relabel, SetPromise
 from manylabel_service.online.state.dismissals import PAIRS
 from manylabel_service.online.successor.rewriter import Selection
 from manylabel_service.storage import START, position_key
@@ -59,7 +64,11 @@ REFUSED = (
     PositionNotFound,
 )
 """Errors of changes and corrections that do not fit the model."""
+REFUSED_LABELS = (ModelNotFound, InvalidExample, PredictionError)
+"""Errors that end the attempts to label a prediction."""
 ANYONE = Access(None, SCOPES, (ANY,))
+TEACHER: Source = "machine"
+"""Source of the labels of a teacher."""
 
 
 @dataclass
@@ -87,6 +96,10 @@ class Known:
     promoted : whether a follower may have been promoted.
     late : whether a follower began after the start of the log, so that the history may begin there.
     whole : whether the state of a model is that of a whole log, by name.
+    audits : ids of predictions that were served as audits of a promise of parity.
+    labelled : ids of predictions whose labels may have arrived.
+    may_lose : whether the store may lose changes.
+    rolled_back : whether a model may have returned to an earlier state.
     lost : positions of entries that a failover has lost.
     unsure : ids of keys that a failover may have brought back or lost.
     """
@@ -100,6 +113,10 @@ class Known:
     promoted: bool = False
     late: bool = False
     whole: dict[str, bool] = field(default_factory=dict)
+    audits: set[str] = field(default_factory=set)
+    labelled: set[str] = field(default_factory=set)
+    may_lose: bool = False
+    rolled_back: bool = False
     lost: set[str] = field(default_factory=set)
     unsure: set[str] = field(default_factory=set)
 
@@ -113,6 +130,7 @@ class Clients:
 
     Attributes
     ----------
+    teacher : whether models promise parity with a teacher.
     known : what was promised to them.
     done : number of successful requests of each kind.
     """
@@ -120,6 +138,7 @@ class Clients:
     def __init__(self, world: World, rng: random.Random) -> None:
         self.world, self.rng = world, rng
         self.known = Known()
+        self.teacher = False
         self.done = Counter[str]()
         self._n_names = 0
 
@@ -156,7 +175,7 @@ class Clients:
             pause = min(2 * pause, 1.0)
 
     async def _create(self, name: str) -> None:
-        spec = _spec(name)
+        spec = _spec(name, self.teacher)
 
         async def create(server: Server) -> str:
             return (await server.registry.create(spec)).position
@@ -165,12 +184,12 @@ class Clients:
             await self._until_done(f"create {name}", create, (ModelExists,))
         self.known.whole.setdefault(name, True)
 
-    async def _learn(self, model: str) -> Learnt:
-        self._n_names += 1
-        name, id = f"u{self._n_names:04}", f"k{self._n_names:04}"
-        key = IdempotencyKey(id, id.encode().ljust(16, b"."))
+    async def _learn(self, model: str) -> Learnt | None:
+        """Teach a model an example; return None if its label is retired."""
+        key = self._new_key("k")
+        name = key.key.replace("k", "u")
         x = Features((name, "a"), None, np.array([1.0, self.rng.randrange(3)], dtype=np.float32))
-        example = Example(x, Labels.all_of([f"l{self.rng.randrange(3)}"]), ref=name)
+        example = Example(x, Labels.all_of([self._label_name()]), ref=name)
 
         async def learn(server: Server) -> tuple[str, int]:
             async with server.registry.use(model) as replica:
@@ -178,7 +197,10 @@ class Clients:
                 result = await replica.update([example], key=key)
                 return result.position, result.updates
 
-        position, updates = await self._until_done(f"learn {name}", learn, (ModelNotFound,))
+        try:
+            position, updates = await self._until_done(f"learn {name}", learn, (ModelNotFound, InvalidExample))
+        except InvalidExample:
+            return None
         first = Learnt(model, name, key, position, updates)
         if self.rng.random() < 0.3:
             await asyncio.sleep(self.rng.random())
@@ -195,7 +217,8 @@ class Clients:
         """Create a model, and teach it."""
         await self._create(model)
         for _ in self._rounds(self.rng.randrange(5, 25)):
-            self.known.learnt.append(await self._learn(model))
+            if (learnt := await self._learn(model)) is not None:
+                self.known.learnt.append(learnt)
             await asyncio.sleep(self.rng.expovariate(2))
 
     async def curator(self, model: str) -> None:
@@ -206,30 +229,35 @@ class Clients:
             await self._change(model, self.rng.choice(learnt) if learnt and self.rng.random() < 0.5 else None)
 
     async def _change(self, model: str, learnt: Learnt | None) -> None:
-        """Correct an example, or send a control entry."""
-        self._n_names += 1
-        id = f"c{self._n_names:04}"
-        key = IdempotencyKey(id, id.encode().ljust(16, b"."))
-        labels, control = Labels.all_of([f"l{self.rng.randrange(3)}"]), self._control(key)
+        """Correct an example, or return to the state after it, or send a control entry."""
+        key = self._new_key("c")
+        labels, control, id = Labels.all_of([f"l{self.rng.randrange(3)}"]), self._control(key), key.key
+        back = learnt is not None and self.rng.random() < 0.3
+        self.known.rolled_back |= back
 
         async def change(server: Server) -> tuple[str, int]:
             async with server.registry.use(model) as replica:
                 assert isinstance(replica, Replica)
                 if learnt is None:
                     result = await replica.change(control)
+                elif back:
+                    result = await replica.rollback(learnt.position, key)
                 else:
                     result = await replica.correct(learnt.position, None, labels, key)
                 return result.position, result.updates
 
-        what = f"change {id}: {control.to_json()}" if learnt is None else f"correct {learnt.name} by {id}"
+        what = f"change {id}: {control.to_json()}"
+        if learnt is not None:
+            what = f"rollback to {learnt.position} by {id}" if back else f"correct {learnt.name} by {id}"
         with suppress(ModelNotFound, *REFUSED):
             position, updates = await self._until_done(what, change, (ModelNotFound, *REFUSED))
-            self.known.changed.append(Learnt(model, "" if learnt is None else learnt.name, key, position, updates))
+            name = "" if learnt is None or back else learnt.name
+            self.known.changed.append(Learnt(model, name, key, position, updates))
 
     def _control(self, key: IdempotencyKey) -> Control:
         choice = self.rng.choice
         label, other = self.rng.sample(["l0", "l1", "l2"], 2)
-        what = choice(["rename", "merge", "pause", "resume", "describe", "dismiss", "dismiss"])
+        what = choice(["rename", "merge", "retire", "pause", "resume", "describe", "dismiss", "dismiss"])
         if what == "dismiss":
             kind = choice(KINDS)
             return Dismiss(kind, label, other if kind in PAIRS else None, key)
@@ -237,7 +265,99 @@ class Clients:
             return Describe({label: {"title": key.key}}, key)
         if what in ("pause", "resume"):
             return Relabel(label, None, key, paused=what == "pause")
-        return Relabel(label, other if what == "merge" else key.key, key, merges=what == "merge")
+        to = {"merge": other, "retire": None}.get(what, key.key)
+        return Relabel(label, to, key, merges=what == "merge")
+
+    async def labeller(self, model: str) -> None:
+        """Have predictions stored, and send their labels later; a teacher is promised parity first."""
+        await self._create(model)
+        if self.teacher:
+            await self._promise(model)
+        waiting = []
+        for _ in self._rounds(self.rng.randrange(2, 10)):
+            await asyncio.sleep(self.rng.expovariate(2))
+            waiting.append(asyncio.ensure_future(self._label_later(model)))
+        for each in waiting:
+            await each
+
+    async def _promise(self, model: str) -> None:
+        promise = SetPromise(None, self._new_key("t"), ParityTarget(0.05, of=TEACHER, audit_rate=0.5))
+
+        async def change(server: Server) -> str:
+            async with server.registry.use(model) as replica:
+                assert isinstance(replica, Replica)
+                return (await replica.change(promise)).position
+
+        with suppress(ModelNotFound):
+            await self._until_done("promise", change, (ModelNotFound,))
+
+    async def _label_later(self, model: str) -> None:
+        rng = self.rng
+
+        async def predict(server: Server) -> tuple[str, Deferral | None]:
+            id = ulid.new()
+            x = Features((id, "a"), None, np.array([1.0, rng.randrange(3)], dtype=np.float32))
+            async with server.registry.use(model) as replica:
+                assert isinstance(replica, Replica)
+                drawn = DrawnPredictions((await replica.predict([x])).predictions, [id])
+                await replica.keep([id], [x], drawn)
+                return id, drawn[0].deferral
+
+        try:
+            id, deferral = await self._until_done("predict", predict, (ModelNotFound,))
+            if deferral is not None and deferral.why == "audit":
+                self.known.audits.add(id)
+            if rng.random() < 0.2:
+                return
+            await asyncio.sleep(rng.expovariate(0.3))
+            self.known.labelled.add(id)
+            await self._label(model, id, TEACHER if deferral is not None and deferral.ask else "human")
+        except ModelNotFound:
+            pass
+
+    async def _label(self, model: str, id: str, source: Source) -> None:
+        """Send the label of a stored prediction, as `manylabel_service.api.routers.labels` learns it."""
+        key, y = self._new_key("q"), Labels.all_of([self._label_name()])
+
+        name = key.key.replace("q", "u")
+
+        async def label(server: Server) -> tuple[str, int]:
+            async with server.registry.use(model) as replica:
+                assert isinstance(replica, Replica)
+                try:
+                    (kept,) = await replica.kept([id], [y])
+                except PredictionError:
+                    if (earlier := await replica.replayed(key)) is None:
+                        raise
+                    return earlier.position, earlier.updates
+                deferrals = None if kept.deferral is None else [kept.deferral]
+                example = Example(kept.x, y, source=source, ref=name)
+                given = {"prediction_ids": [id], "served": [kept.scores], "deferrals": deferrals}
+                result = await replica.update([example], key=key, **given)
+                return result.position, result.updates
+
+        try:
+            first = await self._until_done(f"label {name} of {id}", label, REFUSED_LABELS)
+        except InvalidExample:
+            return  # the label is retired
+        except PredictionError as error:
+            if not self.known.may_lose:
+                self.world.fail(f"the label of {id} got {error!r}", error)
+            return
+        if self.rng.random() < 0.3:
+            again = await self._until_done(f"again {name}", label, REFUSED_LABELS)
+            if again[0] != first[0] and first[0] not in self.known.lost:
+                self.world.fail(f"the retry of the label of {id} got {again}, the first request {first}")
+        self.known.learnt.append(Learnt(model, name, key, *first))
+
+    def _label_name(self) -> str:
+        """Return a label; a teacher mostly gives one, so that the model is often sure of it."""
+        return "l0" if self.teacher and self.rng.random() < 0.8 else f"l{self.rng.randrange(3)}"
+
+    def _new_key(self, kind: str) -> IdempotencyKey:
+        self._n_names += 1
+        id = f"{kind}{self._n_names:04}"
+        return IdempotencyKey(id, id.encode().ljust(16, b"."))
 
     async def short_lived(self, name: str) -> None:
         """Create a model, teach it, take snapshots of it, and delete it; again and again."""
@@ -311,8 +431,11 @@ class Clients:
         for place in self.world.disk.places_of(learnt.name.encode()):
             self.world.fail(f"{learnt.name} is forgotten, and stands in {place}")
 
-    async def follower(self, leader: str, name: str) -> None:
-        """Create a follower of a model, and promote it; again and again."""
+    async def follower(self, leader: str, name: str, stays: bool = True) -> None:
+        """Create a follower of a model, and promote it; again and again.
+
+        Unless it stays, it is deleted each time: a model with followers forgets nothing.
+        """
         await asyncio.sleep(self.rng.expovariate(0.5))
         while leader not in self.world.disk.models:
             await asyncio.sleep(0.1)
@@ -322,12 +445,16 @@ class Clients:
                 await asyncio.sleep(self.rng.expovariate(0.5))
                 if not await self._promote(leader, name):
                     break
-            if self.rng.random() < 0.3:
+            if not stays or self.rng.random() < 0.3:
                 await self._delete(name)
                 self.known.whole.pop(name, None)
+        while not stays and (self.world.faults.active or name in self.world.disk.models):
+            await asyncio.sleep(1)  # an attempt to create it that was given up may succeed later
+            if name in self.world.disk.models:
+                await self._delete(name)
 
     async def _create_follower(self, leader: str, name: str) -> None:
-        spec = _spec(name, eta=self.rng.choice([0.1, 2.0]))
+        spec = _spec(name, self.teacher, eta=self.rng.choice([0.1, 2.0]))
         from_start = self.rng.random() < 0.7
 
         async def create(server: Server) -> str:
@@ -348,9 +475,7 @@ class Clients:
 
     async def _promote(self, leader: str, name: str) -> bool:
         """Promote a follower; return whether it could be promoted."""
-        self._n_names += 1
-        id = f"p{self._n_names:04}"
-        key = IdempotencyKey(id, id.encode().ljust(16, b"."))
+        key = self._new_key("p")
         self.known.promoted = True
 
         async def promote(server: Server) -> Promotion | None:
@@ -369,6 +494,17 @@ class Clients:
         whole = self.known.whole
         whole[leader], whole[name] = whole[name], whole[leader]
         return True
+
+    async def janitor(self) -> None:
+        """Let servers collect garbage."""
+        for _ in self._rounds(self.rng.randrange(1, 8)):
+            await asyncio.sleep(self.rng.expovariate(1))
+
+            async def collect(server: Server) -> bool:
+                server.registry.require_ready()
+                return await GarbageCollector(server.store).step()
+
+            await self._until_done("collect", collect)
 
     # -- keys and jobs --------------------------------------------------------------------------------
 
@@ -431,10 +567,11 @@ class Clients:
                 self.world.fail(f"{id} has failed: {record.error.detail}")
 
 
-def _spec(name: str, **params: float) -> ModelSpec:
+def _spec(name: str, teacher: bool, **params: float) -> ModelSpec:
     """Return the spec of a model with a small state, which is restored quickly."""
-    options = {"scaling": "none", "window": 10, "params": {"step": "gradient", "calibrate": False, **params}}
-    return ModelSpec.model_validate({"name": name, "algorithm": "falt", **options})
+    options = {"scaling": "none", "window": 10, "params": {"step": "gradient", "calibrate": teacher, **params}}
+    sources = {"sources": {TEACHER: 1.0}} if teacher else {}
+    return ModelSpec.model_validate({"name": name, "algorithm": "falt", **options, **sources})
 
 
 def _shown(result: Any) -> Any:

@@ -14,11 +14,13 @@ from manylabel_service.errors import (
     ModelGone,
     PredictionsFull,
     RevisionConflict,
+    StorageUnavailable,
 )
 from manylabel_service.online.history import segment
 from manylabel_service.release import FORMAT
 from manylabel_service.storage import Document, Entry, ModelMeta
 from manylabel_service.storage.blob_pieces import BlobManifest
+from manylabel_service.storage.blob_places import is_outside
 from manylabel_service.storage.models import Succession
 from manylabel_service.storage.protocol import position_key
 
@@ -71,11 +73,19 @@ class Log:
 
 @dataclass(eq=False)
 class StoredBlob:
-    """Pieces of a blob, its manifest, and whether the pieces are those that were written."""
+    """Pieces of a blob, its manifest, and whether the pieces are those that were written.
+
+    A blob outside of the store has no pieces in it.
+    """
 
     manifest: BlobManifest
     pieces: list[bytes]
     whole: bool = True
+
+
+def name_outside(token: str) -> str:
+    """Return the part of a token of a blob outside that the names of its objects begin with."""
+    return token.partition(".")[2]
 
 
 def contains(data: bytes, text: bytes) -> bool:
@@ -100,6 +110,9 @@ class Disk:
     dropped : logs that were deleted or replaced.
     replaced : incarnation that each successor replaced.
     put_at : time of the last change of each document, by the event loop.
+    outside : objects of the place outside of the store that has the blobs, by key; None: the store has them.
+    loose : tokens of blobs outside that no key refers to, with the time at which a writer renewed them, or 0.
+    deleted : tokens of deleted blobs outside, with the time after which their objects are removed.
     """
 
     def __init__(self, now_ms: Callable[[], int], rng: random.Random) -> None:
@@ -120,6 +133,9 @@ class Disk:
         self.dropped: dict[int, Log] = {}
         self.replaced: dict[int, int] = {}
         self.put_at: dict[tuple[str, str], float] = {}
+        self.outside: dict[str, bytes] | None = None
+        self.loose: dict[str, int] = {}
+        self.deleted: dict[str, int] = {}
         self._incarnations = 0
         self._revisions = 0
         self._waiting: list[Future[None]] = []
@@ -133,7 +149,8 @@ class Disk:
     def go_back(self, earlier: "Disk") -> None:
         """Take over the data of an earlier copy, as after a failover that loses the last changes.
 
-        Incarnations and revisions are never used again: Redis derives them from the time.
+        Incarnations and revisions are never used again: Redis derives them from the time. A place outside of the store
+        stays as it is.
         """
         self.format = earlier.format
         self.models, self.staged = dict(earlier.models), set(earlier.staged)
@@ -144,6 +161,7 @@ class Disk:
         }
         self.predictions = {number: dict(stored) for number, stored in earlier.predictions.items()}
         self.documents, self.blobs = dict(earlier.documents), dict(earlier.blobs)
+        self.loose, self.deleted = dict(earlier.loose), dict(earlier.deleted)
         self._incarnations = max(self._incarnations, earlier._incarnations)
         self._revisions = max(self._revisions, earlier._revisions)
         for blob in self.unfinished:  # the pieces that were written are lost
@@ -177,7 +195,51 @@ class Disk:
         found += [f"prediction {id}" for each in self.predictions.values() for id in each if text in each[id][0]]
         found += [f"document {key}" for key, (_, value) in self.documents.items() if text in value]
         found += [f"blob {key}" for key, blob in self.blobs.items() if contains(b"".join(blob.pieces), text)]
+        written = {name_outside(token) for token, at in self.loose.items() if at}
+        for key, data in (self.outside or {}).items():
+            if contains(data, text) and key.rpartition("/")[2].partition(".")[0] not in written:
+                found.append(f"object {key}")
         return found
+
+    # Blobs outside
+
+    def claim(self, key: str, blob: StoredBlob) -> str | None:
+        """Let a key refer to a blob outside; return the token of its earlier blob. Raises StorageUnavailable."""
+        if not self.loose.get(blob.manifest.token):
+            raise StorageUnavailable("a blob took too long to be written", heals=True)
+        del self.loose[blob.manifest.token]
+        earlier, self.blobs[key] = self.blobs.get(key), blob
+        if earlier is None or not is_outside(earlier.manifest.token):
+            return None
+        self.loose[earlier.manifest.token] = 0
+        return earlier.manifest.token
+
+    def unclaim(self, key: str, seconds: float) -> None:
+        """Remove a blob; if it is outside, its objects stay for some time."""
+        earlier = self.blobs.pop(key, None)
+        if earlier is not None and is_outside(earlier.manifest.token):
+            self.deleted[earlier.manifest.token] = self.now_ms() + round(1_000 * seconds)
+
+    def abandon(self, key: str, token: str) -> bool:
+        """Prevent a claim of a token; return False if a key already refers to it."""
+        if key in self.blobs and self.blobs[key].manifest.token == token:
+            return False
+        if token in self.loose:
+            self.loose[token] = 0
+        return True
+
+    def abandoned(self, seconds: float) -> list[str]:
+        """Return the tokens of deleted blobs, and the loose ones that no writer has renewed for some time, and which
+        none can claim from now on."""
+        before = self.now_ms() - 1_000 * seconds
+        found = [token for token, at in self.loose.items() if at <= before]
+        self.loose.update(dict.fromkeys(found, 0))
+        return [*found, *self.deleted]
+
+    def forget_token(self, token: str) -> None:
+        """Note that the objects of a token were removed."""
+        self.loose.pop(token, None)
+        self.deleted.pop(token, None)
 
     # Models
 

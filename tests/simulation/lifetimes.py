@@ -19,11 +19,17 @@ from tests.support.limits import settings_of
 
 from manylabel_service.settings import Settings
 
-THEMES = ("plain", "forget", "forget", "forget", "promote", "promote", "promote", "failover", "jobs")
+THEMES = ("plain", "forget", "forget", "promote", "promote", "mixed", "mixed", "failover", "jobs")
 """Kinds of lifetimes, by frequency: all have learners and keys."""
 
 ARCHIVED = 0.2
 """Share of the lifetimes whose servers archive."""
+
+OUTSIDE = 0.3
+"""Share of the lifetimes whose blobs are outside of the store."""
+
+LABELLED = 0.3
+"""Share of the lifetimes in which stored predictions get their labels later; in half of them, a teacher gives some."""
 
 NOWHERE = Path("/nonexistent")
 """Data directory of servers that write no file."""
@@ -61,9 +67,12 @@ class Lifetime:
     def run(self) -> None:
         """Run the lifetime. Raises Violation."""
         directory = None
-        if self.theme in ("forget", "promote", "plain") and self.rng.random() < ARCHIVED:
+        if self.theme in ("forget", "promote", "mixed", "plain") and self.rng.random() < ARCHIVED:
             directory = Path(tempfile.mkdtemp(prefix="manylabel-simulation-"))
             self.world.archived = {}
+        self.world.short_segments = self.rng.random() < 0.5
+        if self.rng.random() < OUTSIDE:
+            self.world.blobs, self.world.disk.outside = "file:///blobs", {}
         try:
             self.world.settings = self._settings(directory)
             self.world.run(self._life())
@@ -90,6 +99,9 @@ class Lifetime:
         faults.slow, faults.twice = rng.choice([0.0, 0.01]), rng.choice([0.0, 0.0, 0.05])
         if self.theme == "jobs":
             world.trainings = Trainings(world.loop, world.fail)
+        clients.known.may_lose = self.theme == "failover"
+        labels = self.theme != "jobs" and rng.random() < LABELLED
+        clients.teacher = labels and rng.random() < 0.5
         world.slots = [None] * rng.choice([2, 2, 3, 4])
         for slot in range(len(world.slots)):
             world.start(slot)
@@ -104,12 +116,18 @@ class Lifetime:
             work += [clients.forgetter("m") for _ in range(rng.choice([1, 3]))]
         elif self.theme == "promote":
             work += [clients.follower("m", name) for name in rng.choice(["f", "fg"])]
+        elif self.theme == "mixed":
+            work += [clients.forgetter("m"), clients.follower("m", "f", stays=False)]
         elif self.theme == "failover":
             work += [self._nemesis.failover("m")]
         elif self.theme == "jobs":
             work += [clients.jobs()]
         if self.theme != "jobs" and rng.random() < 0.5:
             work += [clients.curator("m")]
+        if rng.random() < 0.3:
+            work += [clients.janitor()]
+        if labels:
+            work += [clients.labeller("m")]
         running = [asyncio.ensure_future(each) for each in work]
         ambushes = [asyncio.ensure_future(self._nemesis.ambush())] if rng.random() < 0.5 else []
         ambushes += [asyncio.ensure_future(self._nemesis.ambush_calls())] if self._at_calls else []
@@ -124,11 +142,13 @@ class Lifetime:
         for each in running:
             each.result()
         watching.cancel()
+        await asyncio.wait([each.starting for each in world.servers if each.starting], timeout=QUIET_SECONDS)
         await asyncio.sleep(SETTLED_SECONDS)
         self._properties.check_keys()
         await self._properties.check_models()
         if world.archived is not None:
             await self._properties.check_archive()
+        await self._properties.check_garbage()
 
 
 @cache

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from heapq import heappop, heappush
+from math import inf
 from typing import Any
 
 PROCESS: ContextVar[str] = ContextVar("process", default="")
@@ -78,11 +79,15 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.crashed: set[str] = set()
         self.ended = False
         self._now = 1_000.0
-        self._ready_of: dict[str, deque[_Handle]] = {}
+        self._queues: dict[str, deque[_Handle]] = {}
+        self._runnable: list[str] = []
+        """Names of the processes with callbacks that are ready, except paused ones."""
         self._timers: list[tuple[float, float, int, _Handle]] = []
         self._n_timers = 0
         self.resumed: dict[str, float] = {}
         self._paused: dict[str, float] = {}
+        self._due = inf
+        """Time of the next timer, or of the end of a pause; a timer that was stopped may be earlier."""
         self._crashes: dict[str, tuple[int, Callable[[], None]]] = {}
         self._tasks: list[tuple[str, asyncio.Task[Any]]] = []
         """All tasks with their processes, so that coroutines of crashed processes are not closed, and so not run."""
@@ -97,6 +102,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         handle = _Handle(callback, args, context, when)
         self._n_timers += 1
         heappush(self._timers, (when, self.rng.random(), self._n_timers, handle))
+        if when < self._due:
+            self._due = when
         return handle
 
     def call_later(self, delay: float, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
@@ -128,13 +135,17 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """Run callbacks until the loop is stopped."""
+        runnable, queues, random = self._runnable, self._queues, self.rng.random
         while not self._stopping:  # type: ignore[attr-defined]
-            runnable = self._runnable()
             while not runnable:
                 self._advance()
-                runnable = self._runnable()
-            name = runnable[0] if len(runnable) == 1 else runnable[int(self.rng.random() * len(runnable))]
-            handle = self._ready_of[name].popleft()
+            at = int(random() * len(runnable)) if len(runnable) > 1 else 0
+            name = runnable[at]
+            queue = queues[name]
+            handle = queue.popleft()
+            if not queue:
+                runnable[at] = runnable[-1]
+                runnable.pop()
             if not handle.stopped:
                 self._run(name, handle)
 
@@ -158,21 +169,19 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             else:
                 self.crash(name)
                 then()
-        if self._paused or (self._timers and self._timers[0][0] <= self._now):
+        if self._due <= self._now:
             self._release()
 
     def _add(self, handle: _Handle) -> None:
         name = handle.process
-        if name not in self.crashed:
-            queue = self._ready_of.get(name)
-            if queue is None:
-                queue = self._ready_of[name] = deque()
-            queue.append(handle)
-
-    def _runnable(self) -> list[str]:
-        if self._paused:
-            return [name for name, queue in self._ready_of.items() if queue and name not in self._paused]
-        return [name for name, queue in self._ready_of.items() if queue]
+        if name in self.crashed:
+            return
+        queue = self._queues.get(name)
+        if queue is None:
+            queue = self._queues[name] = deque()
+        if not queue and name not in self._paused:
+            self._runnable.append(name)
+        queue.append(handle)
 
     def _release(self) -> None:
         """Make timers ready that are due, and continue processes whose pause is over."""
@@ -181,22 +190,31 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             handle = heappop(timers)[-1]
             if not handle.stopped:
                 self._add(handle)
-        if not self._paused:
-            return
-        for name in [name for name, until in self._paused.items() if until <= self._now]:
-            del self._paused[name]
+        if self._paused:
+            for name in [name for name, until in self._paused.items() if until <= now]:
+                self._resume(name)
+        self._note_due()
+
+    def _note_due(self) -> None:
+        """Note the time of the next timer, or of the end of a pause."""
+        self._due = self._timers[0][0] if self._timers else inf
+        if self._paused:
+            self._due = min(self._due, *self._paused.values())
+
+    def _resume(self, name: str) -> None:
+        del self._paused[name]
+        if self._queues.get(name):
+            self._runnable.append(name)
 
     def _advance(self) -> None:
         """Go on to the next timer, or the end of a pause."""
         timers = self._timers
         while timers and timers[0][-1].stopped:
             heappop(timers)
-        if not (timers or self._paused):
+        self._note_due()
+        if self._due == inf:
             raise Stuck("deadlock: nothing is ready, and there is no timer")
-        until = timers[0][0] if timers else min(self._paused.values())
-        if timers and self._paused:
-            until = min(until, *self._paused.values())
-        self._now = max(self._now, until)
+        self._now = max(self._now, self._due)
         self._release()
 
     def _task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, context: Any = None) -> asyncio.Task[Any]:
@@ -222,8 +240,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Crash a process."""
         self.crashed.add(name)
         self._crashes.pop(name, None)
-        self._ready_of.pop(name, None)
+        self._queues.pop(name, None)
         self._paused.pop(name, None)
+        if name in self._runnable:
+            self._runnable.remove(name)
 
     def coroutines_of(self, name: str) -> list[Any]:
         """Return the suspended coroutines of the tasks of a process."""
@@ -232,10 +252,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def pause(self, name: str, seconds: float) -> None:
         """Let a process stand still for some time, as if it were suspended."""
         self._paused[name] = self.resumed[name] = self._now + seconds
+        self._due = min(self._due, self._paused[name])
+        if name in self._runnable:
+            self._runnable.remove(name)
 
     def calm(self) -> None:
         """End all pauses, and plan no more crashes."""
-        self._paused.clear()
+        for name in list(self._paused):
+            self._resume(name)
         self._crashes.clear()
 
     def dispose(self) -> None:
@@ -244,6 +268,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
         self._timers.clear()
         self._crashes.clear()
-        self._ready_of.clear()
+        self._queues.clear()
+        self._runnable.clear()
         self._tasks.clear()
         self.close()

@@ -6,7 +6,7 @@ from functools import partial
 
 from tests.simulation.clients import Known
 from tests.simulation.coverage import calls
-from tests.simulation.disk import StoredBlob
+from tests.simulation.disk import StoredBlob, name_outside
 from tests.simulation.world import Server, World
 
 from manylabel_service.access.key import KIND as KEYS
@@ -129,17 +129,25 @@ class Nemesis:
         blob = disk.blobs.get(key)
         if blob is None:  # a failover has lost it
             return
+        outside = sorted(each for each in disk.outside or () if f"/{name_outside(blob.manifest.token)}." in each)
         how = self.rng.choice(["lost", "torn", "flipped"])
-        if how == "lost":
+        if how == "lost" and outside:
+            del disk.outside[outside[-1]]  # type: ignore[index]
+        elif how == "lost":
             del disk.blobs[key]
         else:
-            last = bytearray(blob.pieces[-1])
+            last = bytearray(disk.outside[outside[-1]] if outside else blob.pieces[-1])  # type: ignore[index]
             at = self.rng.randrange(len(last))
             if how == "torn":
                 del last[at:]
             else:
                 last[at] ^= 1
-            disk.blobs[key] = StoredBlob(blob.manifest, [*blob.pieces[:-1], bytes(last)], whole=False)
+            pieces = blob.pieces
+            if outside:
+                disk.outside[outside[-1]] = bytes(last)  # type: ignore[index]
+            else:
+                pieces = [*blob.pieces[:-1], bytes(last)]
+            disk.blobs[key] = StoredBlob(blob.manifest, pieces, whole=False)
         self._torn.add(id)
         self.world.note(f"{how.upper()} {key}", "")
 

@@ -12,11 +12,16 @@ from tests.simulation.world import Disconnected, Server, World
 
 from manylabel_service.archive.restoring import restore
 from manylabel_service.errors import FollowerFailed, KeyInvalid, KeyRequired, ServiceError
+from manylabel_service.models.garbage import collect_garbage
+from manylabel_service.online.history.catalogue import KIND as HISTORY
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.storage import START, Entry, ModelMeta, position_key
+from manylabel_service.storage.snapshots import KIND as SNAPSHOTS
 
+KINDS = (SNAPSHOTS, HISTORY)
+"""Kinds of documents that name blobs of models."""
 SETTLED_SECONDS = 3.0
 """Time after the last fault after which revoked keys must open nothing."""
 WHOLE_BYTES = 2**20
@@ -127,6 +132,7 @@ class Properties:
                     continue
                 self._check_state(server, replica)
                 self._check_log(replica, await self._entries(server, replica, read=not number))
+                self._check_audits(replica)
 
     async def _until_synced(self, server: Server, name: str) -> Replica | None:
         """Return a model that has read the whole log; None for a follower of a log that is trimmed too early."""
@@ -216,6 +222,15 @@ class Properties:
             if found != [each.position]:
                 self.world.fail(f"change {each.key.key} is at {found} of the log, not once at {each.position}")
 
+    def _check_audits(self, replica: Replica) -> None:
+        """Check that each audit that a client has seen waits for the teacher until its labels have arrived."""
+        known = self.known  # a follower has served nothing before its promotion
+        if replica.follow is not None or known.may_lose or known.rolled_back or known.promoted:
+            return
+        waiting = replica.model.promises.waiting.keys()
+        if missing := known.audits - known.labelled - waiting:
+            self.world.fail(f"{replica.name} no longer waits for the teacher's answers to {sorted(missing)}")
+
     # -- archive --------------------------------------------------------------------------------------
 
     async def check_archive(self) -> None:
@@ -254,6 +269,25 @@ class Properties:
         if status is None or status.lag_seconds is None or status.error is not None:
             return False
         return server.registry.membership.leads and self.world.loop.time() - status.lag_seconds > since
+
+    # -- garbage --------------------------------------------------------------------------------------
+
+    async def check_garbage(self) -> None:
+        """Check that garbage collection leaves no blob of a deleted model, and deletes none that a document names."""
+        disk = self.world.disk
+        store = SimulatedStore(disk)
+        await store.open()
+        before = disk.blobs.keys() | set()
+        await collect_garbage(store)
+        await store.close()
+        for key in before - disk.blobs.keys():
+            id = key.rpartition("/")[2].encode()
+            if any(id in value for (kind, _), (_, value) in disk.documents.items() if kind in KINDS):
+                self.world.fail(f"the blob {key} was deleted, and a document names it")
+        alive = {record.incarnation for record in disk.models.values()} | disk.staged
+        for kind, incarnation, *_ in [key.split("/") for key in disk.blobs]:
+            if kind in KINDS and int(incarnation) not in alive:
+                self.world.fail(f"a blob of {kind} of the deleted incarnation {incarnation} is left")
 
 
 async def _checksum(record: ModelMeta, store: SimulatedStore, position: str) -> str:

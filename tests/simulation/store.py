@@ -3,14 +3,16 @@
 import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence, Set
+from contextlib import aclosing, suppress
 from typing import TypeVar
 
 from tests.simulation.disk import Disk, StoredBlob
 
-from manylabel_service.errors import BlobGone, BlobNotFound
+from manylabel_service.errors import BlobGone, BlobNotFound, StorageUnavailable
 from manylabel_service.storage import Document, Entry, ModelMeta
 from manylabel_service.storage.background import BackgroundTasks
 from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobManifest, evenly
+from manylabel_service.storage.blob_places import KIND, OutsidePieces, is_outside
 from manylabel_service.storage.document_pages import check_document, check_key
 from manylabel_service.storage.gate import Gate, gated
 from manylabel_service.storage.models import Models, Succession, Use, leader_of
@@ -18,6 +20,12 @@ from manylabel_service.storage.protocol import ALL, UNBOUNDED_BYTES, position_ke
 from manylabel_service.storage.snapshots import Snapshots
 
 T = TypeVar("T")
+
+ORPHAN_SECONDS = 3_600.0
+"""Time after which the pieces outside of a writer that died are removed, as by a Redis store."""
+
+DELETED_SECONDS = 60.0
+"""Time for which the objects of a deleted blob stay, as by a Redis store."""
 
 CHECK_SECONDS = 5.0
 """Interval in which `changed` also reports logs that have become shorter, as that of a Redis store does."""
@@ -245,8 +253,18 @@ class _Documents(_Part):
 
 
 class _Blobs(_Part):
+    """Blobs in the store, or outside of it by the steps of a Redis store."""
+
+    def __init__(self, store: "SimulatedStore", background: BackgroundTasks) -> None:
+        super().__init__(store.gate, store.network, store.disk)
+        self.outside = OutsidePieces(store.gate, store.documents)
+        self._background = background
+
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
         check_key(key)
+        token = await self.outside.new_token() if (KIND, KIND) in self._disk.documents else None
+        if token is not None:
+            return await self._put_outside(key, BlobManifest(token), pieces)
         blob = StoredBlob(BlobManifest(), [])
         self._disk.unfinished.append(blob)
         try:
@@ -263,6 +281,47 @@ class _Blobs(_Part):
             with self.gate:
                 await self._network.call(lambda piece=piece: blob.pieces.append(piece))
 
+    async def _put_outside(self, key: str, head: BlobManifest, pieces: AsyncIterable[bytes]) -> int:
+        await self._loosen(head.token)
+        try:
+            async for piece in evenly(pieces, PIECE_BYTES):
+                await head.count(piece)
+                await self.outside.put(head.token, head.pieces - 1, piece)
+            old = await self._claim(key, head)
+        except BaseException:
+            if self.gate.is_open:
+                await self._background.finish(self._discard(key, head.token))
+            raise
+        await self._drop_old(old)
+        return head.size_bytes
+
+    @gated
+    async def _loosen(self, token: str) -> None:
+        await self._network.call(lambda: self._disk.loose.__setitem__(token, self._disk.now_ms()))
+
+    @gated
+    async def _claim(self, key: str, head: BlobManifest) -> str | None:
+        return await self._network.call(lambda: self._disk.claim(key, StoredBlob(head, [])))
+
+    async def _discard(self, key: str, token: str) -> None:
+        with suppress(StorageUnavailable):
+            if await self._network.call(lambda: self._disk.abandon(key, token)):
+                await self._drop(token)
+
+    async def _drop_old(self, token: str | None) -> None:
+        if token is not None:
+            with suppress(StorageUnavailable):
+                await self._background.finish(self._drop(token))
+
+    async def _drop(self, token: str) -> None:
+        await self.outside.drop(token)
+        await self._network.call(lambda: self._disk.forget_token(token))
+
+    @gated
+    async def drop_loose(self) -> None:
+        for token in await self._network.call(lambda: self._disk.abandoned(ORPHAN_SECONDS)):
+            await self._drop(token)
+
     def read(self, key: str) -> AsyncGenerator[bytes, None]:
         check_key(key)
         return self._read(key)
@@ -278,6 +337,15 @@ class _Blobs(_Part):
             self._disk.accepted.append(key)
 
     async def _pieces(self, key: str, blob: StoredBlob) -> AsyncGenerator[bytes, None]:
+        if is_outside(blob.manifest.token):
+
+            async def is_current() -> bool:
+                return await self._network.call(lambda: self._disk.blobs.get(key)) is blob
+
+            async with aclosing(self.outside.pieces(key, blob.manifest.stored, is_current)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            return
         for number, piece in enumerate(blob.pieces):
             with self.gate:
                 found = await self._network.call(lambda: self._disk.blobs.get(key)) if number else blob
@@ -288,7 +356,7 @@ class _Blobs(_Part):
     @gated
     async def delete(self, key: str) -> None:
         check_key(key)
-        await self._network.call(lambda: self._disk.blobs.pop(key, None))
+        await self._network.call(lambda: self._disk.unclaim(key, DELETED_SECONDS))
 
     @gated
     async def keys(self, prefix: str = "", after: str = "", limit: int = ALL) -> list[str]:
@@ -314,7 +382,7 @@ class SimulatedStore:
         self.logs = _Logs(self.gate, self.network, disk)
         self.predictions = _Predictions(self.gate, self.network, disk)
         self.documents = _Documents(self.gate, self.network, disk)
-        self.blobs = _Blobs(self.gate, self.network, disk)
+        self.blobs = _Blobs(self, self._background)
         self.snapshots = Snapshots(self.gate, self.logs, self.documents, self.blobs)
         self.models = _Models(self, self._background)
 
@@ -340,6 +408,8 @@ class SimulatedStore:
     @gated
     async def erased(self) -> None:
         await self._background.done()
+        if self.disk.loose or self.disk.deleted:
+            await self.blobs.drop_loose()
 
 
 def new_disk(now_ms: Callable[[], int], seed: int = 0) -> Disk:

@@ -36,8 +36,11 @@ from manylabel_service.models.membership import EXPIRY_SECONDS
 from manylabel_service.models.membership import KIND as MEMBERS
 from manylabel_service.models.promoting import Promoter
 from manylabel_service.models.registry import Registry
+from manylabel_service.online.history import archiver
 from manylabel_service.settings import Settings
-from manylabel_service.storage import open_when_available
+from manylabel_service.storage import blob_places, open_when_available
+from manylabel_service.storage.blob_places import agree_on_blobs
+from manylabel_service.storage.places.place import Place
 
 T = TypeVar("T")
 
@@ -52,6 +55,8 @@ QUIET_SECONDS = 120.0
 DEAD = "the server that worked on it has ended"
 """Reason with which a change is undone whose server is dead."""
 BACKOFF_SECONDS = (0.1, 5.0)
+SHORT_SEGMENTS = {"SEGMENT_BYTES": 450, "STATE_EXAMPLES": 10, "STATE_SHARE": 0, "READ_ENTRIES": 7}
+"""Limits of a history in which a lifetime closes several segments."""
 
 
 class Violation(AssertionError):
@@ -76,6 +81,7 @@ class Server:
     jobs: JobContext
     job_service: JobService | None
     archive: ArchiveService | None
+    blobs: str | None
     starting: asyncio.Task[None] | None = None
     pending: dict[asyncio.Future[Any], None] = field(default_factory=dict)
     alive: bool = True
@@ -86,6 +92,7 @@ class Server:
         """Start like `manylabel_service.lifespan.lifespan`."""
 
         async def components() -> None:
+            await agree_on_blobs(self.store, self.blobs)
             await self.keyring.start(check=False)
             await self.registry.start()
             if self.job_service is not None:
@@ -121,6 +128,8 @@ class World:
     rng : source of what clients do, and of the faults.
     trace : what happened: virtual time, process, and a text.
     archived : objects of the archive; None: the servers do not archive.
+    blobs : address of the place of blobs; None: the store has them.
+    short_segments : whether segments of a history have few entries, with states between them.
     trainings : training processes; None: the servers run no jobs.
     broken_clock : place of the servers whose clock shows another time whenever it is read.
     disturbed_at : time at which the last fault of a server ends.
@@ -142,6 +151,8 @@ class World:
         self.trace: list[tuple[float, str, str]] = []
         self.slots: list[Server | None] = []
         self.archived: dict[str, bytes] | None = None
+        self.blobs: str | None = None
+        self.short_segments = False
         self.trainings: Trainings | None = None
         self.coverage = coverage
         self.disturbed_at = 0.0
@@ -238,7 +249,13 @@ class World:
         if self.archived is not None:
             archive = ArchiveService(store, registry, MemoryPlace(self.archived, self._network()), settings)
         forgetter, promoter = Forgetter(registry.successions), Promoter(registry)
-        return Server(process, network, store, registry, forgetter, promoter, keyring, context, jobs, archive)
+        parts = registry, forgetter, promoter, keyring, context, jobs, archive, self.blobs
+        return Server(process, network, store, *parts)
+
+    def _place_outside(self, address: str, title: str = "") -> Place:
+        """Return the place of blobs, as a server reaches it."""
+        assert self.disk.outside is not None
+        return MemoryPlace(self.disk.outside, self._network())
 
     def _network(self) -> FaultyNetwork:
         return FaultyNetwork(self.loop, self.faults, self.note, self.coverage)
@@ -369,7 +386,7 @@ class World:
     def _environment(self) -> Iterator[None]:
         """Give the product the clocks and the randomness of this lifetime, and take its log."""
         time, secrets = environment.time, environment.secrets
-        parts = (time, environment.random, secrets)
+        parts = (time, environment.random, secrets, blob_places, archiver)
         before = [dict(vars(part)) for part in parts]
         time.time = lambda: self.unix(PROCESS.get())
         time.time_ns = lambda: int(1e9 * self.unix(PROCESS.get()))
@@ -378,6 +395,9 @@ class World:
         secrets.choice = self.random.choice
         secrets.token_bytes = self.random.randbytes
         secrets.token_hex = lambda n: self.random.randbytes(n).hex()
+        blob_places.open_place = self._place_outside
+        if self.short_segments:
+            vars(archiver).update(SHORT_SEGMENTS)
         structlog.configure(processors=[self.logged])
         try:
             yield

@@ -85,7 +85,8 @@ class History:
     def restored(cls, arrays: Mapping[str, NDArray[Any]]) -> History:
         """Inverse of `state`; the arrays have passed `check_history`."""
         history = cls()
-        history._points.extend(zip(arrays["covered"].tolist(), map(np.copy, arrays["points"]), strict=True))
+        points = [each.copy() for each in arrays["points"]]
+        history._points.extend(zip(arrays["covered"].tolist(), points, strict=True))
         history.alarms.extend(map(tuple, arrays["alarms"].tolist()))
         return history
 

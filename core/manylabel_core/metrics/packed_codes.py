@@ -6,12 +6,10 @@ very many labels, as the baseline of a stream of labels that are all equally rar
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.metrics._prequential import KNOWN, WEIGHT
+from manylabel_core.metrics._prequential import KNOWN
 
 
 def lengths_of(codes: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -34,17 +32,14 @@ def unpacked(codes: NDArray[np.int32]) -> NDArray[np.int64]:
     return np.repeat(first_codes(codes) - 4 * begins, lengths) + 4 * np.arange(int(lengths.sum()))
 
 
-def examples_of(codes: NDArray[np.int32], ring: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the place in the window of the example of each entry."""
-    places: NDArray[Any] = np.searchsorted(np.cumsum(ring[:, :KNOWN].sum(axis=1)), np.cumsum(lengths_of(codes)))
-    return places
-
-
-def recent_counts(codes: NDArray[np.int32], ring: NDArray[np.int64], n_labels: int) -> NDArray[np.int64]:
-    """Return the counts of each label in the window, shape (n_labels, 3)."""
-    firsts, weights = first_codes(codes), ring[examples_of(codes, ring), WEIGHT]
+def recent_counts(
+    firsts: NDArray[np.int64], lengths: NDArray[np.int64], weights: NDArray[np.int64], n_labels: int
+) -> NDArray[np.int64]:
+    """Return the counts of each label in the window, shape (n_labels, 3), from `first_codes`, `lengths_of` and the
+    weight of the example of each entry.
+    """
     changes = np.zeros((1 + n_labels, KNOWN), dtype=np.int64)
     np.add.at(changes, (firsts >> 2, firsts & 3), weights)
-    np.subtract.at(changes, ((firsts >> 2) + lengths_of(codes), firsts & 3), weights)
+    np.subtract.at(changes, ((firsts >> 2) + lengths, firsts & 3), weights)
     counts: NDArray[np.int64] = np.cumsum(changes, axis=0)[:-1]
     return counts

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from manylabel_core.metrics import _prequential
 from manylabel_core.metrics.history import History, MeasureHistory
 from manylabel_core.metrics.measures import STREAMED
-from manylabel_core.metrics.packed_codes import lengths_of, recent_counts, unpacked
+from manylabel_core.metrics.packed_codes import lengths_of, unpacked
 from manylabel_core.metrics.prequential_state import check_state, codes_of
 from manylabel_core.metrics.reliability import Reliability, relevant_of, reliability_of
 from manylabel_core.rows import Targets, as_weights
@@ -408,13 +408,13 @@ class Prequential:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Inverse of `state`, in place; raise ValueError, without changes, for anything but a state of this window."""
-        check_state(arrays, self._window)
+        recent = check_state(arrays, self._window)
         codes, length = codes_of(arrays), arrays["ring"].shape[1]
         counts = np.stack([arrays["counts"], np.zeros_like(arrays["counts"])], axis=1)
         totals = np.zeros((2, _prequential.N_TOTALS), dtype=np.int64)
         totals[:, : _prequential.LABELS + 1] = arrays["totals"]
         for of in _SYSTEMS:
-            counts[of, _prequential.RECENT] = recent_counts(codes[of], arrays["ring"][of], counts.shape[2])
+            counts[of, _prequential.RECENT] = recent[of]
             totals[of, _prequential.LENGTH], totals[of, _prequential.N_CODES] = length, len(codes[of])
         self._counts, self._totals = counts, totals
         self._sums, self._bins, self._groups = (arrays[name].copy() for name in ("sums", "bins", "groups"))

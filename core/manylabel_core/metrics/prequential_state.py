@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from manylabel_core.metrics import _prequential
 from manylabel_core.metrics.history import check_history
 from manylabel_core.metrics.measures import DEPTHS
-from manylabel_core.metrics.packed_codes import examples_of, first_codes, lengths_of, recent_counts
+from manylabel_core.metrics.packed_codes import first_codes, lengths_of, recent_counts
 from manylabel_core.metrics.reliability import check_bins, check_label_bins
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
@@ -45,8 +45,11 @@ def codes_of(arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int32], NDA
     return arrays["codes"], arrays["baseline_codes"]
 
 
-def check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
-    """Raise ValueError unless these are the arrays of a measurement with this window."""
+def check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> list[NDArray[np.int64]]:
+    """Return the counts of labels in the window, of the predictions and of the baseline.
+
+    Raises ValueError unless these are the arrays of a measurement with this window.
+    """
     for name, (dtype, shape) in _FIELDS.items():
         array = arrays.get(name)
         if (
@@ -59,13 +62,15 @@ def check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
     if arrays["window"][0] != window:
         raise ValueError(f"window: written with {arrays['window'][0]}, this one has {window}")
     _check_totals(arrays, window)
+    recent = []
     for of, codes in enumerate(codes_of(arrays)):
         _check_ring(arrays["ring"][of], arrays["counts"].shape[1])
-        _check_codes(codes, arrays["ring"][of], arrays["counts"][of])
+        recent.append(_checked_counts(codes, arrays["ring"][of], arrays["counts"][of]))
     _check_seen(arrays["seen"], arrays["totals"][_MODEL])
     check_bins("bins", arrays["bins"], arrays["totals"][_MODEL])
     check_label_bins(arrays["label_bins"], arrays["bins"], arrays["counts"], arrays["totals"][_MODEL])
     check_history(arrays)
+    return recent
 
 
 def _check_totals(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
@@ -126,7 +131,8 @@ def _check_ring(ring: NDArray[np.int64], n_labels: int) -> None:
         raise ValueError("ring: a weight must be above 0 and at most 1,000")
 
 
-def _check_codes(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+def _checked_counts(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the counts of labels in the window; raise ValueError if the outcomes of labels are invalid."""
     runs = codes < 0
     if runs[:1].any() or (runs[1:] & runs[:-1]).any():
         raise ValueError("codes: expected a label before others with its outcome")
@@ -134,14 +140,17 @@ def _check_codes(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: NDAr
     if ((firsts >> 2) + lengths > len(counts)).any() or (firsts & 3 > _prequential.FN).any():
         raise ValueError("codes: refers to a label or an outcome that does not exist")
     ends = np.cumsum(found.sum(axis=1))
-    held = np.concatenate([[0], np.cumsum(lengths)])
+    held = np.zeros(1 + len(lengths), dtype=np.int64)
+    np.cumsum(lengths, out=held[1:])
     total = ends[-1] if len(ends) else 0
     if total != held[-1]:
         raise ValueError(f"codes: expected {total}, as in ring, not {held[-1]}")
     begins = np.searchsorted(held, np.concatenate([[0], ends]))
     if (held[begins[1:]] != ends).any() or runs[begins[begins < len(codes)]].any():
         raise ValueError("codes: expected an example to begin with a label")
-    outcomes = np.zeros_like(found)
-    np.add.at(outcomes, (examples_of(codes, ring), firsts & 3), lengths)
-    if (outcomes != found).any() or (recent_counts(codes, ring, len(counts)) > counts).any():
+    outcomes, examples = np.zeros_like(found), np.searchsorted(ends, held[1:])
+    np.add.at(outcomes, (examples, firsts & 3), lengths)
+    recent = recent_counts(firsts, lengths, ring[examples, _prequential.WEIGHT], len(counts))
+    if (outcomes != found).any() or (recent > counts).any():
         raise ValueError("codes: the outcomes do not match ring and counts")
+    return recent

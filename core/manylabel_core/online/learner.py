@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manylabel_core.frames import arranged
-from manylabel_core.online.calibration.calibration import MEASURES, make_calibration
-from manylabel_core.online.drift.detectors import DETECTORS, REACTIONS, Alarms, make_detectors
+from manylabel_core.online.calibration.calibration import MEASURES, check_calibration, make_calibration
+from manylabel_core.online.drift.detectors import DETECTORS, REACTIONS, Alarms, Detectors, check_detectors
 from manylabel_core.online.estimator import Estimator, not_fitted
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.pipeline import Pipeline
 from manylabel_core.parameters import FLAG, NULL, Choice, check_parameters, declared, parameter, parameters
 from manylabel_core.rows import Matrix, as_rows, as_targets, as_weights
-from manylabel_core.scaling.choices import MISSING, SCALINGS, make_scaling
+from manylabel_core.scaling.choices import MISSING, SCALINGS, check_scaling, make_scaling
 
 DTYPES = ("float32", "float64")
 """Allowed types of weights."""
@@ -321,7 +321,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
             make_scaling(self._resolved_scaling(), self._resolved_missing()),
             self._make_model(),
             make_calibration(self.calibrate, self._resolved_optimise(), fitted=not self._stacked),
-            make_detectors(self.drift, self.on_drift),
+            None if self.drift is None else Detectors(),
             self.on_drift,
             self.dtype,
         )
@@ -330,9 +330,9 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         """Check the parameters without allocating memory."""
         check_parameters(self)
         self._check_parameters()
-        make_scaling(self._resolved_scaling(), self._resolved_missing())
-        make_calibration(self.calibrate, self._resolved_optimise())
-        make_detectors(self.drift, self.on_drift)
+        check_scaling(self._resolved_scaling(), self._resolved_missing())
+        check_calibration(self.calibrate, self._resolved_optimise())
+        check_detectors(self.drift, self.on_drift)
         if self.on_drift == "raise" and not self._shrinks:
             raise ValueError("on_drift must be None or 'restart': the steps of this learner do not shrink")
 

@@ -632,7 +632,7 @@ class Pipeline:
             arrays |= part.arrays(self.n_features, self.n_labels)
         return arrays
 
-    def expect(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def _expect(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Give this empty pipeline the parts of a state, before it is restored; raise ValueError if that is invalid."""
         lengths = arrays.get("vectors.lengths")
         if lengths is None and "vectors.moments" in arrays:
@@ -650,7 +650,7 @@ class Pipeline:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore the `arrays` of another pipeline into this empty pipeline, which is unusable after an error."""
-        self.expect(arrays)
+        self._expect(arrays)
         expected = self.arrays()
         for name, like in expected.items():
             if name not in arrays or (arrays[name].dtype, arrays[name].ndim) != (like.dtype, like.ndim):

@@ -13,11 +13,13 @@ MISSING = ("mean", "zero")
 """Replacements of a missing quantity."""
 
 
-def make_scaling(name: str, missing: str) -> Scaling:
-    """Return a new scaling by one of `SCALINGS` and one of `MISSING`; raises ValueError if they conflict."""
-    make = SCALINGS[name]
-    if issubclass(make, AutomaticScaling):
-        return make(missing)
-    if missing != "zero":
+def check_scaling(name: str, missing: str) -> None:
+    """Raise ValueError if one of `SCALINGS` and one of `MISSING` conflict."""
+    if missing != "zero" and not issubclass(SCALINGS[name], AutomaticScaling):
         raise ValueError(f"missing must be 'zero' with scaling={name!r}, not {missing!r}")
-    return make()
+
+
+def make_scaling(name: str, missing: str) -> Scaling:
+    """Return a new scaling by one of `SCALINGS` and one of `MISSING`, which have passed `check_scaling`."""
+    make = SCALINGS[name]
+    return make(missing) if issubclass(make, AutomaticScaling) else make()

@@ -44,22 +44,34 @@ class GarbageCollector:
         await self._examine_lineages()
         return not (self._after or self._after_lineage)
 
-    async def _examine(self, keys: Iterable[str]) -> None:
+    async def delete_remains(self) -> None:
+        """Delete all blobs of deleted models. Raises StorageUnavailable."""
+        keys, after = [""], ""
+        while keys:
+            keys = await self._store.blobs.keys(after=after, limit=KEYS_AT_ONCE)
+            await self._examine(keys, of_deleted=True)
+            after = keys[-1] if keys else ""
+
+    async def _examine(self, keys: Iterable[str], of_deleted: bool = False) -> None:
+        """Delete blobs of deleted models and, unless only `of_deleted` ones, old blobs that no document names."""
         owned = [(owner, list(some)) for owner, some in groupby(keys, _owner) if owner is not None]
         # Read the models after the keys, because a model is created before its blobs.
         there = await self._store.models.existing({incarnation for (_, incarnation), _ in owned}) if owned else {}
         for (kind, incarnation), some in owned:
             files = self._files(kind, incarnation)
             with suppress(*UNREADABLE):  # the model that uses the document reports it
-                # Snapshots without a table may be of a later release, which names its blobs differently.
-                has_table = kind != SNAPSHOTS or await files.documents.get(files.name) is not None
-                if incarnation not in there and has_table:
-                    if not await files.is_newer():
-                        await files.delete_all()
-                elif incarnation not in there:  # stored by a server that died before it noticed the deletion
-                    await delete_orphans(self._store.blobs, some, (), before_ms=MAX_MS)
-                elif kind != VERSIONS:  # a trained model removes its own
+                if incarnation not in there:
+                    await self._delete(kind, files, some)
+                elif not of_deleted and kind != VERSIONS:  # a trained model removes its own
                     await files.collect_garbage(some)
+
+    async def _delete(self, kind: str, files: BlobCollection[Any], keys: Iterable[str]) -> None:
+        """Delete the blobs of a deleted model."""
+        # Snapshots without a table may be of a later release, which names its blobs differently.
+        if kind == SNAPSHOTS and await files.documents.get(files.name) is None:
+            await delete_orphans(self._store.blobs, keys, (), before_ms=MAX_MS)  # their server died meanwhile
+        elif not await files.is_newer():
+            await files.delete_all()
 
     def _files(self, kind: str, incarnation: int) -> BlobCollection[Any]:
         record = ModelMeta("", incarnation, b"")

@@ -8,7 +8,7 @@ that was only paused from completing the change, and unseals the log.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence, Set
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +17,7 @@ import structlog
 from manylabel_service.backoff import pauses
 from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.errors import DocumentDamaged, ModelGone, RevisionConflict, ServiceError, StorageUnavailable
+from manylabel_service.models.garbage import GarbageCollector
 from manylabel_service.models.membership import Membership
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.lineage import (
@@ -195,17 +196,10 @@ class Successions:
             await CatalogueStore(old, self.store).delete_all()
             await self.store.snapshots.forget(old.incarnation)  # the store may have failed to do so, or have died
         if isinstance(change, Receipt):
-            await self._delete_remains(name, {each.successor for each in successions})
+            # Servers may have died, or been unable to delete what they stored for deleted models, such as followers.
+            await GarbageCollector(self.store).delete_remains()
             await self.store.erased()
         await self.finish(name, change)
-
-    async def _delete_remains(self, name: str, successors: Set[int]) -> None:
-        """Delete what a server stored for an earlier incarnation after its deletion, and left behind as it died."""
-        for incarnation in (await self.lineages.find(name)).incarnations:
-            if incarnation not in successors:
-                earlier = ModelMeta(name, incarnation, b"")
-                await CatalogueStore(earlier, self.store).clear()
-                await self.store.snapshots.files(earlier).clear()
 
     async def _move_followers(self, leader: Succession) -> None:
         """Make the other followers of a model follow its successor."""

@@ -45,8 +45,9 @@ class MovableBlobs(ABC):
         """Return the number of blobs that are being written at other places than that of new blobs."""
 
     @abstractmethod
-    async def drop_loose(self) -> None:
-        """Remove the pieces of replaced and deleted blobs, and of writers that have died."""
+    async def drop_loose(self, deleted: bool = False) -> None:
+        """Remove the pieces of replaced and deleted blobs, and of writers that have died; those of blobs that were just
+        deleted may stay for some time, unless `deleted`."""
 
     @abstractmethod
     async def _put(self, key: str, pieces: AsyncIterable[bytes], replaced: StoredManifest | None = None) -> int:
@@ -147,7 +148,7 @@ async def move_blobs(store: MovableStore, address: str | None) -> Moved:
                 moving = True
                 n_blobs += moved is not None
                 size_bytes += moved or 0
-    await blobs.drop_loose()
+    await blobs.drop_loose(deleted=True)
     unfinished = await blobs.unfinished(places.current)
     if not unfinished and not damaged:
         for number in range(len(places.addresses)):

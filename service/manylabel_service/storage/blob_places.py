@@ -15,6 +15,7 @@ the pieces of a token whose writer has died: `redis.blobs` and `sqlite.blobs` sa
 
 import asyncio
 import errno
+import math
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -23,7 +24,7 @@ from typing import TypeVar
 import structlog
 from pydantic import ConfigDict, Field
 
-from manylabel_service.environment import secrets
+from manylabel_service.environment import secrets, time
 from manylabel_service.errors import (
     BlobDamaged,
     BlobGone,
@@ -47,6 +48,9 @@ KIND = "blobs"
 TITLE = "the place of blobs"
 STORE = "store"
 """Word for the store itself where a command takes the address of a place."""
+
+LATE_SECONDS = 90.0
+"""Seconds after which a bucket no longer executes a write that failed; `objects` limits the time of a request."""
 
 _TOKEN = re.compile(r"[0-9]+\.[0-9a-f]{16}")
 
@@ -160,6 +164,8 @@ class OutsidePieces(BlobPlaces):
         self._gate = gate
         self._writing: dict[str, asyncio.Future[bool]] = {}
         """Last piece of each token that is being written."""
+        self._failed: dict[str, float] = {}
+        """Time of the last write of a token that failed, and may still take effect."""
 
     async def new_token(self) -> str | None:
         """Return a token for a new blob; None if new blobs are in the store. The place has been checked."""
@@ -186,6 +192,7 @@ class OutsidePieces(BlobPlaces):
             finally:
                 if writing.done():
                     del self._writing[token]
+                    self._note_failure(token, writing)
 
     async def pieces(
         self, key: str, head: StoredManifest, is_current: Callable[[], Awaitable[bool]]
@@ -214,9 +221,13 @@ class OutsidePieces(BlobPlaces):
             yield piece
 
     async def drop(self, token: str, pieces: int | None = None) -> None:
-        """Remove the pieces of a token, whose number may be unknown."""
+        """Remove the pieces of a token, whose number may be unknown.
+
+        Raises `StorageUnavailable`, also if a write may still take effect, so that the pieces must be removed again.
+        """
         if (writing := self._writing.pop(token, None)) is not None:
             await asyncio.gather(writing, return_exceptions=True)
+            self._note_failure(token, writing)
         place, address = await self._at(_place_of(token))
         if pieces is None:
             folder = self._key(token, 0).rpartition("/")[0] + "/"
@@ -224,6 +235,15 @@ class OutsidePieces(BlobPlaces):
         else:
             keys = [self._key(token, number) for number in range(pieces)]
         await _attempt(address, _all(place.delete(key) for key in keys))
+        if time.monotonic() < self._failed.get(token, -math.inf) + LATE_SECONDS:
+            raise StorageUnavailable(f"{TITLE} {address} may still execute a write that failed", heals=True)
+        self._failed.pop(token, None)
+
+    def _note_failure(self, token: str, writing: asyncio.Future[bool]) -> None:
+        """Note a write whose outcome is unknown; a file system reports what it has done."""
+        error = None if writing.cancelled() else writing.exception()
+        if isinstance(error, PlaceUnavailable) and not isinstance(error.__cause__, OSError):
+            self._failed[token] = time.monotonic()
 
     def _key(self, token: str, number: int) -> str:
         name = _name(token)
@@ -248,10 +268,11 @@ async def agree_on_blobs(store: Store, address: str | None) -> None:
     places = BlobPlaces(store.documents)
     wanted = None if address is None else same_form(address)
     found = await places.read()
-    if wanted is not None and not found.revision and not await store.blobs.keys(limit=1):
-        with suppress(RevisionConflict):  # another process has just recorded its place
-            await places.choose(found, wanted)
-        found = await places.read()
+    if wanted is not None and not found.revision:
+        if not await store.blobs.keys(limit=1):
+            with suppress(RevisionConflict):  # another process has just recorded its place
+                await places.choose(found, wanted)
+        found = await places.read()  # the blobs may be those of a process that has recorded it meanwhile
     if found.address != wanted:
         there, move = found.address or "in the store", f"manylabel move-blobs --to {wanted or STORE}"
         raise StoreUnusable(

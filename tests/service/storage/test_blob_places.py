@@ -22,8 +22,10 @@ from manylabel_service.errors import (
     StorageUnavailable,
     StoreUnusable,
 )
-from manylabel_service.storage import START, Store, blob_bytes, pieces_of
+from manylabel_service.storage import START, Store, blob_bytes, blob_places, pieces_of
 from manylabel_service.storage.blob_places import agree_on_blobs
+from manylabel_service.storage.places.files import FilePlace
+from manylabel_service.storage.places.place import PlaceUnavailable
 from manylabel_service.storage.redis import blobs as redis_blobs
 from manylabel_service.storage.sqlite import blobs as sqlite_blobs
 
@@ -61,6 +63,23 @@ async def test_all_processes_of_a_store_use_one_place(store: Store, tmp_path: Pa
         with pytest.raises(StoreUnusable, match=told):
             await agree_on_blobs(store, other)
     assert not (tmp_path / "other").exists()
+
+
+@in_store
+async def test_servers_that_start_together_use_one_place(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one records the place and stores a blob while this one looks for blobs."""
+    address, keys = f"file://{tmp_path}/one", store.blobs.keys
+
+    async def slow(*args: Any, **options: Any) -> list[str]:
+        monkeypatch.undo()
+        await agree_on_blobs(store, address)
+        await store.blobs.put("b", pieces_of(b"outside"))
+        return await keys(*args, **options)
+
+    monkeypatch.setattr(store.blobs, "keys", slow)
+    await agree_on_blobs(store, address)
 
 
 @in_store
@@ -295,6 +314,43 @@ async def test_pieces_of_a_dead_writer_are_removed_and_a_late_one_fails(
         await store.blobs.put("b", source())
     assert await blob_bytes(other.blobs, "b") == b"old"
     assert pieces_in(tmp_path) == known
+
+
+@on_redis
+async def test_pieces_of_a_deleted_blob_stay_for_a_failover(stores: list[Any], tmp_path: Path) -> None:
+    """A replica of Redis that takes over may still have the key."""
+    store, other = stores
+    await store.blobs.put("b", pieces_of(b"data"))
+    await store.blobs.delete("b")
+    await other.blobs.drop_loose()
+    assert len(pieces_in(tmp_path)) == 1
+    await other.erased()
+    assert pieces_in(tmp_path) == []
+
+
+@outside
+async def test_a_piece_that_arrives_after_an_error_is_removed(
+    store: Any, under_test: StoreUnderTest, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bucket executes a request that its client has given up."""
+    before, put, late = under_test.n_blobs(), FilePlace.put, list[Any]()
+
+    async def given_up(self: FilePlace, *args: Any) -> bool:
+        late.append(put(self, *args))
+        raise PlaceUnavailable("for the test")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FilePlace, "put", given_up)
+        with pytest.raises(StorageUnavailable, match="for the test"):
+            await store.blobs.put("b", pieces_of(b"data"))
+    with pytest.raises(StorageUnavailable, match="may still execute a write"):
+        await store.erased()
+    for each in late:
+        await each
+    assert under_test.n_blobs() > before
+    monkeypatch.setattr(blob_places, "LATE_SECONDS", 0.0)
+    await store.erased()
+    assert under_test.n_blobs() == before
 
 
 @outside

@@ -402,7 +402,7 @@ async def test_large_snapshots_of_several_models_are_stored_concurrently(store: 
     reading = store.snapshots.read(records[1], START)
     assert data[1].startswith(await anext(reading))
     await store.snapshots.retain(records[1], START, drop="recent")
-    assert [piece async for piece in reading] == [], "it is there no longer"
+    assert [piece async for piece in reading] in ([], pieces[1:]), "pieces may stay for some time"
     found = await store.snapshots.get(records[0], START)
     assert found is not None
     found[:] = bytes(len(found))
@@ -416,8 +416,10 @@ async def test_a_replaced_or_deleted_snapshot_leaves_no_blob(store: Store, under
     once = under_test.n_blobs()
     assert once > before
     await store.snapshots.put(record, START, b"two")
+    await store.erased()
     assert under_test.n_blobs() == once
     await store.snapshots.retain(record, START, drop="recent")
+    await store.erased()
     assert under_test.n_blobs() == before
 
 

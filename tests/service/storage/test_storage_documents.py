@@ -308,6 +308,7 @@ async def test_a_replaced_or_deleted_blob_is_removed(store: Store, under_test: S
     await store.blobs.put("b", pieces_of(bytes(2 * PIECE + 1)))
     assert under_test.n_blobs() == once
     await store.blobs.delete("b")
+    await store.erased()
     assert under_test.n_blobs() == before
 
 

@@ -38,16 +38,17 @@ MIN_TOTAL = 1e-20
 """Lower bound of totals, below the smallest total that a probability can contribute."""
 
 
-def make_calibration(calibrate: bool, optimise: str, fitted: bool = True) -> Calibration | None:
-    """Return the calibration, or None without `calibrate`; raise ValueError if the metric needs a calibration."""
-    measure = MEASURES[optimise]
-    if calibrate:
-        return Calibration(measure, fitted)
-    if measure != _thresholds.NONE:
+def check_calibration(calibrate: bool, optimise: str) -> None:
+    """Raise ValueError if the metric needs a calibration, and there is none."""
+    if not calibrate and MEASURES[optimise] != _thresholds.NONE:
         raise ValueError(
             f"optimise must be 'none' with calibrate=False, not {optimise!r}: decision thresholds need probabilities"
         )
-    return None
+
+
+def make_calibration(calibrate: bool, optimise: str, fitted: bool = True) -> Calibration | None:
+    """Return the calibration, or None without `calibrate`."""
+    return Calibration(MEASURES[optimise], fitted) if calibrate else None
 
 
 class PlattParameters(NamedTuple):

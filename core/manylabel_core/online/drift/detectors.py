@@ -27,13 +27,10 @@ class Alarms(NamedTuple):
     last: NDArray[np.int64]  # number of examples learnt at the last alarm, that example included; 0 without an alarm
 
 
-def make_detectors(drift: str | None, on_drift: str | None) -> Detectors | None:
-    """Return the detectors, or None without `drift`; raise ValueError if `on_drift` is set without `drift`."""
-    if drift is not None:
-        return Detectors()
-    if on_drift is not None:
+def check_detectors(drift: str | None, on_drift: str | None) -> None:
+    """Raise ValueError if `on_drift` is set without `drift`."""
+    if drift is None and on_drift is not None:
         raise ValueError(f"on_drift must be None without drift, not {on_drift!r}")
-    return None
 
 
 class Detectors(Part):

@@ -120,7 +120,11 @@ class OnlineModel:
         target.
     """
 
-    def __init__(self, spec: ModelSpec | TrainedSpec) -> None:
+    def __init__(self, spec: ModelSpec | TrainedSpec, *, grow: bool = True) -> None:
+        """With `grow`, declared labels have scores from the start; a restored state grows the model itself.
+
+        Memory for declared features is allocated when they are learnt.
+        """
         GATE.require(tiers_of_spec(spec))
         self.spec = spec
         self.limits = spec.limits or UNLIMITED
@@ -131,8 +135,8 @@ class OnlineModel:
         self.ignored_labels = 0
         self.learner: OnlineLearner | NothingLearnt = spec.learner() if isinstance(spec, ModelSpec) else NothingLearnt()
         self.answers = None if isinstance(spec, ModelSpec) else ServedMetrics()
-        # Declared labels have scores from the start. Memory for declared features is allocated when they are learnt.
-        self.learner.pipeline.grow(0, len(self.labels))
+        if grow:
+            self.learner.pipeline.grow(0, len(self.labels))
         self.prequential = Prequential(window=spec.window)
         self.keys = IdempotencyWindow()
         self.labelled = LabelledIds()
@@ -758,9 +762,9 @@ class OnlineModel:
         if header.get("version") != _FORMAT:
             raise ValueError(f"the header must have the version {_FORMAT}")
         spec = {**header["spec"], **_declared(arrays, header["declared"])}
-        model = cls((TrainedSpec if spec.get("algorithm") == TRAINED else ModelSpec).model_validate(spec))
+        model = cls((TrainedSpec if spec.get("algorithm") == TRAINED else ModelSpec).model_validate(spec), grow=False)
         GATE.require(tiers_of_arrays(arrays))
-        model.learner.pipeline.expect(_group("learner", arrays))
+        model.learner.pipeline.restore(_group("learner", arrays))
         n_labels = len(arrays["labels.offsets"]) - 1
         if "corrections" in arrays:
             model.corrections = Corrections.from_array(arrays["corrections"], n_labels)
@@ -768,7 +772,6 @@ class OnlineModel:
             model.dismissals = Dismissals.from_array(arrays["dismissals"], n_labels)
         for given, due in zip((arrays, header), model._state(), strict=True):
             check_names(set(given), set(due))
-        model.learner.restore(_group("learner", arrays))
         model.features.restore(_group("features", arrays), header["layout"])
         model.learner.pipeline.pair(model.features.pairs)
         model.words.restore(header["words"])

@@ -54,9 +54,6 @@ class NothingLearnt:
     def pair(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Do nothing."""
 
-    def expect(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Do nothing: nothing learnt has parts."""
-
     def grow_vectors(self, lengths: Sequence[int]) -> None:
         """Do nothing: vectors are not learnt."""
 

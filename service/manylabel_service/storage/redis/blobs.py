@@ -28,6 +28,9 @@ from manylabel_service.storage.redis.scripts import NOW, Script
 ORPHAN_SECONDS = 3600
 """Seconds after which the pieces of a writer that died are removed."""
 
+DELETED_SECONDS = 60
+"""Seconds for which the pieces outside of a deleted blob stay: a failover may bring back what names the blob."""
+
 PROLONG_SECONDS = 300.0
 """Interval in seconds at which a writer renews its claim on unfinished blobs."""
 
@@ -86,13 +89,19 @@ return {'ok'}
 """,
 )
 
-# KEYS heads, loose, names. ARGV key.
+# KEYS heads, loose, names. ARGV key, milliseconds after which loose pieces are removed, and those for which pieces
+# outside stay.
 _DELETE = Script(
+    NOW,
     """
 local old = redis.call('HGET', KEYS[1], ARGV[1])
 redis.call('HDEL', KEYS[1], ARGV[1])
 redis.call('ZREM', KEYS[3], ARGV[1])
-if old then redis.call('ZADD', KEYS[2], 0, string.match(old, '^(%S+ %d+) ')) end
+if old then
+  local blob, at = string.match(old, '^(%S+ %d+) '), 0
+  if string.find(blob, '.', 1, true) then at = now_ms() - ARGV[2] + ARGV[3] end
+  redis.call('ZADD', KEYS[2], at, blob)
+end
 return {'ok', old or ''}
 """,
 )
@@ -198,10 +207,13 @@ class RedisBlobs(MovableBlobs, Part):
         await self._engine.connection.command("ZREM", LOOSE, blob)
 
     @gated
-    async def drop_loose(self) -> None:
-        """Remove the pieces of writers and deletions that have died."""
+    async def drop_loose(self, deleted: bool = False) -> None:
         answer = await self._engine.connection.run(_ABANDON, (LOOSE,), ORPHAN_SECONDS * 1000)
         blobs = [blob.decode() for blob in answer[1]]
+        if deleted:
+            found = [blob.decode() for blob in await self._engine.connection.command("ZRANGE", LOOSE, 0, -1)]
+            blobs += [blob for blob in found if _is_outside_blob(blob) and not blob.endswith(" 0")]
+            blobs = list(dict.fromkeys(blobs))
         for blob in sorted(blobs, key=_is_outside_blob):  # a place that is unavailable does not stop the others
             await self._drop(blob)
 
@@ -268,8 +280,10 @@ class RedisBlobs(MovableBlobs, Part):
     @gated
     async def delete(self, key: str) -> None:
         check_key(key)
-        answer = await self._engine.connection.run(_DELETE, (BLOBS, LOOSE, BLOB_NAMES), key)
-        await self._drop_old(key, answer[1])
+        times = ORPHAN_SECONDS * 1000, DELETED_SECONDS * 1000
+        answer = await self._engine.connection.run(_DELETE, (BLOBS, LOOSE, BLOB_NAMES), key, *times)
+        if not _is_outside_blob(answer[1].decode(errors="replace")):
+            await self._drop_old(key, answer[1])
 
     @gated
     async def keys(self, prefix: str = "", after: str = "", limit: int = ALL) -> list[str]:

@@ -138,7 +138,7 @@ class RedisStore:
     async def erased(self) -> None:
         await self.models.purge_all()
         await self.engine.background.done()
-        await self.blobs.drop_loose()
+        await self.blobs.drop_loose(deleted=True)
 
     async def _keep_up(self) -> None:
         while self.gate.too_new is None:

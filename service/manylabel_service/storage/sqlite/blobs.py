@@ -152,7 +152,7 @@ class SQLiteBlobs(MovableBlobs, Part):
         """Return 0: only this process writes blobs."""
         return 0
 
-    async def drop_loose(self) -> None:
+    async def drop_loose(self, deleted: bool = False) -> None:
         """Remove all pieces outside that no row names."""
         for token in list(self._loose):
             await self.outside.drop(token)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.fleet import Fleet, each_step, linear_and_kernel
+from tests.service.fleet import Fleet, linear_and_kernel, on_both_stores
 from tests.service.online.history import test_history as histories
 from tests.service.online.history.test_history import SMALL, entries_of, lived, started
 from tests.service.stores import tell_redis
@@ -303,34 +303,27 @@ async def test_a_model_forgets_one_request_at_a_time(lone_fleet: Any) -> None:
 
 
 @pytest.mark.usefixtures("some_named", "quick_expiry")
-@each_step(
-    *("find", "stage", "build", "catch_up", "copy_predictions", "finish", "replace", "purge", "erased"),
-    on_both=("replace", "erased"),
-)
-async def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(any_fleet: Any, step: str) -> None:
-    """The process is killed just after a step, and the next process ends the request."""
+@on_both_stores
+@pytest.mark.parametrize("step", ["replace", "erased"])
+async def test_a_kill_after_a_step_that_stores_do_in_different_ways(any_fleet: Any, step: str) -> None:
+    """The next process ends the request. Lifetimes of `tests/simulation` crash at the other steps."""
     rng = random.Random(step)
     registry, replica = await started(any_fleet, window=20)
     await lived(replica, rng, 60)
-    before, entries = replica.model.to_bytes(), await entries_of(replica)
+    entries = await entries_of(replica)
     expected = never_seen(replica.spec, entries)[entries[-1].position].to_bytes()
     store = any_fleet.store(registry)
-    owners = {"replace": store.models, "erased": store, "purge": CatalogueStore}
-    async with killed_after(any_fleet, registry, owners.get(step, Rewriter), "delete_all" if step == "purge" else step):
+    async with killed_after(any_fleet, registry, store.models if step == "replace" else store, step):
         receipt = await Forgetter(registry.successions).begin(replica, REFS, None)
     again = await any_fleet.start(**SMALL)
     receipt = await ended(again, receipt.id)
-    switched = step in ("replace", "purge", "erased")
-    assert receipt.status == ("done" if switched else "failed")
+    assert receipt.status == "done"
     replica = await again.get("m")
-    assert replica.model.to_bytes() == (expected if switched else before)
+    assert replica.model.to_bytes() == expected
     await replica.update([named(None, "fresh", a=1)])
     store = any_fleet.store(again)
     await store.erased()
     assert {key.split("/")[1] for key in await store.blobs.keys("history/")} <= {str(replica.record.incarnation)}
-    if not switched:
-        await forgotten(again)
-        assert REF not in refs_of(await entries_of(await again.get("m")))
 
 
 @pytest.mark.usefixtures("some_named", "quick_expiry")
@@ -502,13 +495,15 @@ async def test_no_file_keeps_a_trace_of_forgotten_examples(any_fleet: Any, tmp_p
 
 
 async def test_what_a_dead_server_left_of_an_earlier_incarnation_is_deleted(any_fleet: Any) -> None:
-    """A snapshot that was stored after the deletion of its model, by a server that died before it noticed this."""
+    """A snapshot that was stored after the deletion of its model, by a server that died before it noticed this; the
+    model may have been a follower."""
     registry = await any_fleet.start()
     replica, store = await registry.create(any_fleet.spec()), any_fleet.store(registry)
     await replica.update([any_fleet.example(i)._replace(ref=ref) for i, ref in enumerate(["first", REF, "other"])])
     first = replica.record.incarnation
     await forgotten(registry, Selection(refs=frozenset(["first"])))
     left = [f"snapshots/{first}/{replica.position}/{ulid.new()}", f"history/{first}/{ulid.new()}"]
+    left += [f"snapshots/9999/{replica.position}/{ulid.new()}"]
     for key in left:
         await store.blobs.put(key, pieces_of(REF.encode()))
     begun = await Forgetter(registry.successions).begin(await registry.get("m"), REFS, "key-2")
