@@ -255,28 +255,11 @@ class TestEviction:
         assert len(seen) > 12, "models left the memory and came back"
         assert [(await registry.get(name)).model.updates for name in names] == [20] * 6
 
-    async def test_an_update_during_the_last_snapshot_keeps_the_model(
-        self, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """It waits until the state has been written down, and then the model stays."""
-        registry = await lone_fleet.start(evict_idle_seconds=1e-6)
-        registry._tasks[2].cancel()  # of eviction
-        replica = await registry.create(lone_fleet.spec())
-        await replica.update([lone_fleet.example(0)])
-        may_go_on, begun = _slow_snapshots(replica, monkeypatch)
-        sweeping = asyncio.create_task(registry._eviction.sweep())
-        await eventually_async(begun.is_set)
-        update = asyncio.create_task(replica.update([lone_fleet.example(1)]))
-        await eventually_async(lambda: replica.queue.examples == 1)
-        assert replica.model.updates == 1
-        may_go_on.set()
-        assert (await update).updates == 2
-        await sweeping
-        assert registry.resident() == [replica]
-
+    @pytest.mark.parametrize("updates", [True, False], ids=["an update", "a prediction"])
     async def test_a_use_during_the_last_snapshot_keeps_the_model(
-        self, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
+        self, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch, updates: bool
     ) -> None:
+        """An update waits until the state has been written down, and then the model stays."""
         registry = await lone_fleet.start(evict_idle_seconds=1e-6)
         registry._tasks[2].cancel()  # of eviction
         replica = await registry.create(lone_fleet.spec())
@@ -284,9 +267,16 @@ class TestEviction:
         may_go_on, begun = _slow_snapshots(replica, monkeypatch)
         sweeping = asyncio.create_task(registry._eviction.sweep())
         await eventually_async(begun.is_set)
-        async with registry.use("m") as model:
-            await model.predict([lone_fleet.example(1).x])
-        may_go_on.set()
+        if updates:
+            update = asyncio.create_task(replica.update([lone_fleet.example(1)]))
+            await eventually_async(lambda: replica.queue.examples == 1)
+            assert replica.model.updates == 1
+            may_go_on.set()
+            assert (await update).updates == 2
+        else:
+            async with registry.use("m") as model:
+                await model.predict([lone_fleet.example(1).x])
+            may_go_on.set()
         await sweeping
         assert registry.resident() == [replica]
 
