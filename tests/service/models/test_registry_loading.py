@@ -5,6 +5,7 @@ import threading
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import (
@@ -203,7 +204,9 @@ class TestEviction:
         await replica.update([lone_fleet.example(i) for i in range(5)])
         state = replica.model.to_bytes()
         registry._eviction._idle_seconds = 0.1
-        await eventually_async(lambda: not registry.resident())
+        with capture_logs() as logs:
+            await eventually_async(lambda: not registry.resident())
+        assert [line["reason"] for line in logs if line["event"] == "model_evicted"] == ["idle"]
         (snapshot,) = await lone_fleet.store(registry).snapshots.all(replica.record)
         assert snapshot.position == replica.model.position
         again = await registry.get("m")
