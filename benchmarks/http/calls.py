@@ -1,35 +1,57 @@
 """Requests of one client, one after another, and lines for their durations."""
 
-import http.client
 import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
+from http.client import HTTPConnection
+from typing import Any
 
 from benchmarks.output import verdict
 
 
 @contextmanager
-def connected(port: int) -> Iterator[http.client.HTTPConnection]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+def connected(port: int, timeout_seconds: float = 60.0) -> Iterator[HTTPConnection]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=timeout_seconds)
     try:
         yield connection
     finally:
         connection.close()
 
 
-def timed(client: http.client.HTTPConnection, method: str, path: str, body: object = None) -> float:
+def send(client: HTTPConnection, method: str, path: str, body: object = None) -> Any:
+    """Send a request, again while the server compiles; return the document of the response."""
+    while (answer := _answer(client, method, path, _written(body)))[0] == HTTPStatus.SERVICE_UNAVAILABLE:
+        time.sleep(1.0)
+    text = _checked(method, path, *answer)
+    return json.loads(text) if text else None
+
+
+def timed(client: HTTPConnection, method: str, path: str, body: object = None) -> float:
     """Send a request, and return the milliseconds until its response was read."""
-    data = None if body is None else json.dumps(body).encode()
-    headers = {} if body is None else {"Content-Type": "application/json"}
+    data = _written(body)
     started = time.perf_counter()
-    client.request(method, path, data, headers)
-    response = client.getresponse()
-    text = response.read()
+    answer = _answer(client, method, path, data)
     milliseconds = 1_000 * (time.perf_counter() - started)
-    if response.status >= 300:
-        raise RuntimeError(f"{method} {path}: {response.status} {text[:500]!r}")
+    _checked(method, path, *answer)
     return milliseconds
+
+
+def _written(body: object) -> bytes | None:
+    return None if body is None else json.dumps(body).encode()
+
+
+def _answer(client: HTTPConnection, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
+    client.request(method, path, data, {} if data is None else {"Content-Type": "application/json"})
+    response = client.getresponse()
+    return response.status, response.read()
+
+
+def _checked(method: str, path: str, status: int, text: bytes) -> bytes:
+    if status >= HTTPStatus.MULTIPLE_CHOICES:
+        raise RuntimeError(f"{method} {path}: {status} {text[:500]!r}")
+    return text
 
 
 def line(name: str, value: float, at_most: float | None = None) -> None:

@@ -6,14 +6,12 @@ in twenty is random. The server, its search and the client have all cores.
 """
 
 import argparse
-import json
 import random
 import time
 from http.client import HTTPConnection
-from typing import Any
 
 from benchmarks.http import servers
-from benchmarks.http.calls import connected, line, spread, timed
+from benchmarks.http.calls import connected, line, send, spread, timed
 
 N_LABELS, N_WORDS, WORDS_OF_LABEL, N_COMMON = 100, 10, 30, 2_000
 BATCH = 1_000
@@ -50,20 +48,20 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _search(client: HTTPConnection, rng: random.Random, server: servers.Server, n_examples: int) -> None:
-    job = _read(client, "POST", "/v1/models/m/doubts", {"top": 100, "last": n_examples})
+    job = send(client, "POST", "/v1/models/m/doubts", {"top": 100, "last": n_examples})
     started, looked, took, peak = time.perf_counter(), 0.0, [], 0
     while job["state"] not in ("succeeded", "failed", "cancelled"):
         took.append(_predict(client, rng))
         if time.perf_counter() - looked > 1:
             looked = time.perf_counter()
             peak = max(peak, server.children_bytes())
-            job = _read(client, "GET", f"/v1/jobs/{job['id']}")
+            job = send(client, "GET", f"/v1/jobs/{job['id']}")
     if job["state"] != "succeeded":
         raise RuntimeError(f"the search {job['state']}: {job}")
     line("search, s", time.perf_counter() - started)
     line("memory of the processes beside the server, MB", peak / 1e6)
     spread("prediction during the search, ms", took)
-    found = _read(client, "GET", "/v1/models/m/doubts?kind=wrong&top=100")
+    found = send(client, "GET", "/v1/models/m/doubts?kind=wrong&top=100")
     line("examined examples", found["examined"])
 
 
@@ -71,15 +69,6 @@ def _predict(client: HTTPConnection, rng: random.Random) -> float:
     body = {"x": _example(rng)["x"]}
     time.sleep(PAUSE_SECONDS)
     return timed(client, "POST", "/v1/models/m/predict", body)
-
-
-def _read(client: HTTPConnection, method: str, path: str, body: object = None) -> Any:
-    client.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
-    response = client.getresponse()
-    text = response.read()
-    if response.status >= 300:
-        raise RuntimeError(f"{method} {path}: {response.status} {text[:500]!r}")
-    return json.loads(text)
 
 
 def _example(rng: random.Random) -> Example:

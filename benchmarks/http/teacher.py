@@ -17,12 +17,10 @@ one to 5 % of the documents.
 """
 
 import argparse
-import http.client
-import json
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +30,7 @@ from scipy.stats import binom
 
 from benchmarks.data_sets import load_records
 from benchmarks.http import servers
+from benchmarks.http.calls import connected, send
 from manylabel_core.parity import Parity, ParityTarget, agreement_of
 
 EXACT = ParityTarget(0.95)
@@ -39,6 +38,8 @@ TARGETS = (EXACT, ParityTarget(0.9), ParityTarget(0.95, agreement="f1"))
 NOISY_TARGETS = (EXACT, ParityTarget(0.9, agreement="f1"), ParityTarget(0.85, agreement="f1"))
 WINDOW, LEAST = 500, 20
 """Answers of the teacher that a threshold is fitted to, and the least number above it."""
+MODEL = "/v1/models/taught"
+Call = Callable[..., Any]
 AFTER = ((0, 250), (250, 1_000), (1_000, 2_000), (2_000, None))
 """Documents after a drift."""
 
@@ -78,37 +79,17 @@ def run(args: argparse.Namespace) -> None:
             PARTS[part](args, server)
 
 
-class Client:
-    """Client of one model, over one connection."""
-
-    def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
-
-    def send(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request, and return the response."""
-        headers = {"Content-Type": "application/json"}
-        while True:
-            self._connection.request(method, f"/v1/models{path}", None if body is None else json.dumps(body), headers)
-            answer = self._connection.getresponse()
-            content = answer.read()
-            if answer.status != 503:
-                break
-            time.sleep(1.0)  # the server compiles
-        if answer.status >= 400:
-            raise SystemExit(f"{method} {path}: {answer.status} {content[:500]!r}")
-        return json.loads(content) if content else None
-
-
 @contextmanager
-def model(port: int, target: ParityTarget | None) -> Iterator[Client]:
-    """Create a model, delete it at the end."""
-    client = Client(port)
+def model(port: int, target: ParityTarget | None) -> Iterator[Call]:
+    """Create a model, delete it at the end; yield a function that sends requests."""
     spec = {"name": "taught", "algorithm": "falt", "sources": {"machine": 1}, "text": {"fields": ["title", "text"]}}
-    client.send("POST", "", spec if target is None else {**spec, "promise": target._asdict()})
-    try:
-        yield client
-    finally:
-        client.send("DELETE", "/taught")
+    with connected(port, timeout_seconds=600.0) as connection:
+        call = partial(send, connection)
+        call("POST", "/v1/models", spec if target is None else {**spec, "promise": target._asdict()})
+        try:
+            yield call
+        finally:
+            call("DELETE", MODEL)
 
 
 # -- closed loops -------------------------------------------------------------------------------------
@@ -116,17 +97,17 @@ def model(port: int, target: ParityTarget | None) -> Iterator[Client]:
 
 def closed(port: int, stream: Stream, target: ParityTarget) -> Loop:
     """Run the loop with a promise of parity."""
-    with model(port, target) as client:
+    with model(port, target) as call:
 
         def decide(record: dict[str, str], _: set[str]) -> tuple[bool, list[str], str]:
-            one = client.send("POST", "/taught/predict?keep=true", {"x": record, "top": 1})
+            one = call("POST", f"{MODEL}/predict?keep=true", {"x": record, "top": 1})
             return one["ask"], one["labels"], one["id"]
 
         def tell(id: str, _: dict[str, str], y: list[str]) -> None:
-            client.send("POST", "/taught/labels", {"id": id, "y": y, "source": "machine"})
+            call("POST", f"{MODEL}/labels", {"id": id, "y": y, "source": "machine"})
 
         loop = _loop(stream, target, decide, tell)
-        openings = client.send("GET", "/taught/metrics")["promise"]["parity"]["openings"]
+        openings = call("GET", f"{MODEL}/metrics")["promise"]["parity"]["openings"]
     return loop._replace(openings=openings)
 
 
@@ -134,11 +115,11 @@ def by_threshold(port: int, stream: Stream, target: ParityTarget, seed: int) -> 
     """Run the loop with a threshold on the last answers of the teacher."""
     rng, parity, answers = np.random.default_rng(seed), Parity(target), deque[tuple[float, float]](maxlen=WINDOW)
     bar = np.inf
-    with model(port, None) as client:
+    with model(port, None) as call:
 
         def decide(record: dict[str, str], teacher: set[str]) -> tuple[bool, list[str], str]:
             nonlocal bar
-            one = client.send("POST", "/taught/predict", {"x": record, "probabilities": True})
+            one = call("POST", f"{MODEL}/predict", {"x": record, "probabilities": True})
             names = list(one["scores"])
             likely = np.array([[one["probabilities"][name] for name in names]])
             (deferral,) = parity.defer(likely, np.array([[0.0, *(one["scores"][name] for name in names)]]))
@@ -153,7 +134,7 @@ def by_threshold(port: int, stream: Stream, target: ParityTarget, seed: int) -> 
             return ask, one["labels"], ""
 
         def tell(_: str, record: dict[str, str], y: list[str]) -> None:
-            client.send("POST", "/taught/update", {"x": record, "y": y, "source": "machine"})
+            call("POST", f"{MODEL}/update", {"x": record, "y": y, "source": "machine"})
 
         return _loop(stream, target, decide, tell)
 
@@ -302,21 +283,21 @@ def _cost(args: argparse.Namespace, server: servers.Server) -> None:
         stream = stream_of(args, name)
         n = min(500, len(stream.records) // 2)
         for target in (None, EXACT) * 3:
-            with model(server.port, target) as client:
+            with model(server.port, target) as call:
                 learnt = [
                     {"x": record, "y": sorted(y), "source": "machine"}
                     for record, y in zip(stream.records[:n], stream.teacher[:n], strict=True)
                 ]
                 for first in range(0, n, 100):
-                    client.send("POST", "/taught/update", {"examples": learnt[first : first + 100]})
+                    call("POST", f"{MODEL}/update", {"examples": learnt[first : first + 100]})
                 kept: list[Any] = []
                 some = stream.records[n : 2 * n]
 
-                def predict(query: str, record: dict[str, str], client: Client = client) -> Any:
-                    return client.send("POST", f"/taught/predict{query}", {"x": record, "top": 1})
+                def predict(query: str, record: dict[str, str], call: Call = call) -> Any:
+                    return call("POST", f"{MODEL}/predict{query}", {"x": record, "top": 1})
 
-                def label(one: Any, teacher: set[str], client: Client = client) -> None:
-                    client.send("POST", "/taught/labels", {"id": one["id"], "y": sorted(teacher), "source": "machine"})
+                def label(one: Any, teacher: set[str], call: Call = call) -> None:
+                    call("POST", f"{MODEL}/labels", {"id": one["id"], "y": sorted(teacher), "source": "machine"})
 
                 began = server.loop_seconds()
                 for record in some:

@@ -158,7 +158,7 @@ FALT_DEFAULT, SALT_DEFAULT = "FALT, defaults", "SALT, defaults"
 LOOPS = "two loops over the weights, alone"
 VW = "Vowpal Wabbit, 18 bits"
 VW_23 = "Vowpal Wabbit, 23 bits"
-RIVER, CHAIN = "river PerOutputClassifier", "river ClassifierChain"
+RIVER = "river PerOutputClassifier"
 
 STEPS: dict[str, Callable[[], Any]] = {
     FALT_1: lambda: FALT(passes=1, calibrate=False),

@@ -21,6 +21,21 @@ def check_range(name: str, array: NDArray[Any], least: float, most: float) -> No
         raise ValueError(f"state must hold {name} from {least:g} to {most:g}")
 
 
+def check_like(prefix: str, arrays: Mapping[str, NDArray[Any]], own: Mapping[str, NDArray[Any]], n_labels: int) -> None:
+    """Raise ValueError unless arrays are finite and have the types and shapes of others.
+
+    Those named "labels" have a column per label, and at most `n_labels`.
+    """
+    for name, array in own.items():
+        given, shape = arrays[name], array.shape
+        if name == "labels" and given.ndim == 2:
+            shape = (len(array), min(given.shape[1], n_labels))
+        if given.shape != shape or given.dtype != array.dtype:
+            raise ValueError(f"{prefix}.{name} must be of shape {shape} and type {array.dtype}")
+        if not np.isfinite(given).all():
+            raise ValueError(f"{prefix}.{name} must be finite")
+
+
 def check_size(size: NDArray[np.int64]) -> tuple[int, int]:
     """Return the numbers of features and labels of a state; raises ValueError if missing."""
     if size.shape != (2,):

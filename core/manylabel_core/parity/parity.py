@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.parity import _rule
-from manylabel_core.storage import MAX_COUNT, check_range, enlarged
+from manylabel_core.storage import MAX_COUNT, check_like, check_range, enlarged
 
 AGREEMENTS = ("exact", "f1")
 MIN_AUDIT_RATE = 0.01
@@ -249,15 +249,7 @@ class Parity:
         """Restore the arrays of a state with at most this number of labels; raise ValueError, without changes, if
         invalid.
         """
-        for name, own in self.state().items():
-            given = arrays[name]
-            shape = (2, given.shape[-1]) if name == "labels" and given.ndim == 2 else own.shape
-            if given.shape != shape or given.dtype != own.dtype:
-                raise ValueError(f"parity.{name} must be of shape {shape} and type {own.dtype}")
-            if not np.isfinite(given).all():
-                raise ValueError(f"parity.{name} must be finite")
-        if arrays["labels"].shape[1] > n_labels:
-            raise ValueError(f"parity.labels has more than {n_labels} labels")
+        check_like("parity", arrays, self.state(), n_labels)
         check_range("parity.labels", arrays["labels"], 0.0, MAX_COUNT)
         check_range("parity.bins", arrays["bins"], 0.0, _MAX_SUM)
         numbers = arrays["numbers"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from manylabel_core.promise import _gate, _pass, _score
 from manylabel_core.rows import Targets
-from manylabel_core.storage import MAX_COUNT, check_range, enlarged
+from manylabel_core.storage import MAX_COUNT, check_like, check_range, enlarged
 
 MAX_CANDIDATES = _pass.MAX_CANDIDATES
 NO_PARENTS = np.zeros(0, dtype=np.int32)
@@ -216,15 +216,7 @@ class Promise:
         """Restore the arrays of a state with at most this number of labels; raise ValueError, without changes, if
         invalid.
         """
-        for name, own in self.state().items():
-            given = arrays[name]
-            shape = (5, given.shape[-1]) if name == "labels" and given.ndim == 2 else own.shape
-            if given.shape != shape or given.dtype != own.dtype:
-                raise ValueError(f"promise.{name} must be of shape {shape} and type {own.dtype}")
-            if not np.isfinite(given).all():
-                raise ValueError(f"promise.{name} must be finite")
-        if arrays["labels"].shape[1] > n_labels:
-            raise ValueError(f"promise.labels has more than {n_labels} labels")
+        check_like("promise", arrays, self.state(), n_labels)
         check_range("promise.labels", arrays["labels"][1:], 0.0, MAX_COUNT)
         check_range("promise.bins", arrays["bins"], 0.0, _MAX_SUM)
         check_range("promise.gates (counts)", arrays["gates"][:, _gate.OPEN :], 0.0, _MAX_SUM)

@@ -37,22 +37,21 @@ NO_RATES = RateLimits()
 
 
 class TokenBucket:
-    """Token bucket, full at first.
+    """Token bucket with a capacity of the tokens of one second, at least 1; full at first.
 
     A request larger than the capacity waits for a full bucket and leaves a deficit, so the average rate holds.
 
     Parameters
     ----------
     rate : tokens per second.
-    size : capacity; None for the tokens of one second, at least 1.
     clock : clock in seconds.
     """
 
     __slots__ = ("_at", "_clock", "_level", "_rate", "size")
 
-    def __init__(self, rate: float, size: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._clock = rate, clock
-        self.size = max(1.0, rate) if size is None else size
+        self.size = max(1.0, rate)
         self._level, self._at = self.size, clock()
 
     def take(self, n: float) -> float:

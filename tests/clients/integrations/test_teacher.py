@@ -18,7 +18,7 @@ from manylabel_clients.command.output.measures import print_parity
 from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.http.transport.retry import Retry
 from manylabel_clients.integrations.teacher import self_agreement
-from manylabel_clients.integrations.teacher.endpoint import Label, LanguageModel, TeacherUnusable
+from manylabel_clients.integrations.teacher.endpoint import MAX_RESPONSE_BYTES, Label, LanguageModel, TeacherUnusable
 from manylabel_clients.integrations.teacher.program import Program
 
 NAMES = "pqr"
@@ -343,6 +343,7 @@ def test_a_language_model_gets_titles_and_returns_names(endpoint: StandIn) -> No
         (completion(None), ValueError, "no content"),
         ((200, {}, b"<html>"), ValueError, "not a chat completion"),
         ((200, {}, b'{"choices": []}'), ValueError, "not a chat completion"),
+        ((200, {}, b" " * (MAX_RESPONSE_BYTES + 1)), ValueError, "has more than"),
     ],
 )
 def test_a_language_model_that_answers_something_else(endpoint: StandIn, response: Any, kind: Any, told: str) -> None:

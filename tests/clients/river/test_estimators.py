@@ -188,6 +188,12 @@ def test_an_example_may_have_no_labels_and_no_features() -> None:
     assert model.predict_one({"a": 1}).keys() == {"rock", "pop"}
 
 
+def test_a_score_equal_to_the_threshold_predicts_nothing() -> None:
+    model = FALT(fit_intercept=False)
+    model.learn_one({"a": 1}, {"rock": True})
+    assert model.predict_one({"b": 1}) == {"rock": False}
+
+
 @for_each("estimator", ESTIMATORS)
 @for_each("duplicate", [copy.deepcopy, through_pickle])
 def test_a_copy_continues_as_the_original(estimator: type[FALT], duplicate: Callable[[Any], Any]) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from tests.support.cases import for_each
+from tests.support.rows import arff_of
 
 from manylabel_clients.river import ArffFile, FileFormatError, LibsvmFile, NpzFile, open_stream
 
@@ -40,10 +41,6 @@ def sparse_rows(data: list[tuple[list[float], list[bool]]]) -> list[Row]:
     return [({name: value for name, value in x.items() if value}, y) for x, y in dense_rows(data)]
 
 
-def quoted(name: str) -> str:
-    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
 def write_libsvm(path: Path, data: list[tuple[list[float], list[bool]]], base: int) -> None:
     lines = ["# written by a test"]
     for x, y in data:
@@ -53,15 +50,8 @@ def write_libsvm(path: Path, data: list[tuple[list[float], list[bool]]], base: i
 
 
 def write_arff(path: Path, data: list[tuple[list[float], list[bool]]], *, is_sparse: bool) -> None:
-    lines = ["% by a test", "@RELATION 'a: -C -3'", ""]
-    lines += [f"@attribute {quoted(name)} numeric" for name in FEATURES]
-    lines += [f"@ATTRIBUTE {quoted(name)} {{0, 1}}" for name in LABELS]
-    lines += ["@Data"]
-    for x, y in data:
-        values = [*map(repr, x), *("1" if relevant else "0" for relevant in y)]
-        pairs = [f"{i} {value}" for i, value in enumerate(values) if float(value)]
-        lines.append("{" + ", ".join(pairs) + "}" if is_sparse else ", ".join(values))
-    path.write_text("\n".join(lines) + "\n\n", encoding="utf-8")
+    rows = [[*x, *map(int, y)] for x, y in data]
+    path.write_text(arff_of(FEATURES, LABELS, rows, is_sparse) + "\n\n", encoding="utf-8")
 
 
 def write_npz(path: Path, data: list[tuple[list[float], list[bool]]], *, is_sparse: bool) -> None:

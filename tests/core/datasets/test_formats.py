@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.rows import arff_of
 
 from manylabel_core.datasets import (
     FORMATS,
@@ -37,19 +38,9 @@ tables = st.integers(1, 8).flatmap(
 )
 
 
-def quoted(name: str) -> str:
-    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
 def arff(X: np.ndarray, Y: np.ndarray, sparse: bool) -> bytes:
-    lines = ["% by a test", "@RELATION 'a: -C -3'"]
-    lines += [f"@attribute {quoted(name)} numeric" for name in FEATURES]
-    lines += [f"@ATTRIBUTE {quoted(name)} {{0, 1}}" for name in LABELS]
-    lines += ["@Data"]
-    for x, y in zip(X.tolist(), Y.tolist(), strict=True):
-        pairs = [f"{i} {value!r}" for i, value in enumerate([*x, *y]) if value]
-        lines.append("{" + ", ".join(pairs) + "}" if sparse else ", ".join(map(repr, [*x, *y])))
-    return "\n".join(lines).encode()
+    rows = [[*x, *y] for x, y in zip(X.tolist(), Y.tolist(), strict=True)]
+    return arff_of(FEATURES, LABELS, rows, sparse).encode()
 
 
 def csv_file(X: np.ndarray, Y: np.ndarray) -> bytes:

@@ -322,6 +322,7 @@ def test_cells_that_list_labels(cells: list[str], labels: list[list[str]]) -> No
         ),
         (["Very Good", "Good", "Ideal"], "cells with a space, such as 'Very Good'"),
         (["Portland, OR", "Salem, MA"], "cells with a comma, such as 'Portland, OR'"),
+        (["Portland, OR, USA", "USA"], "cells with a comma, such as 'Portland, OR, USA'"),
     ],
 )
 def test_doubtful_labels_are_refused_without_a_separator(cells: list[str], message: str) -> None:

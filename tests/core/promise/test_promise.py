@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.core.promise.transcription import Plain, state_numbers
 
-from manylabel_core.promise import Decision, Promise, Target, report
+from manylabel_core.promise import Decision, Promise, Target, _pass, report
 from manylabel_core.rows import NO_WEIGHTS, Targets
 
 EASY = 0.9, 0.8, 0.02
@@ -269,6 +269,16 @@ def test_a_damaged_decision_is_refused(at):
     values = decision.values.copy()
     values[at] = np.nan if at == 0 else -7.5
     with pytest.raises(ValueError, match="decision"):
+        Decision(values).check()
+
+
+def test_a_decision_has_each_column_once():
+    (decision,) = Promise(Target(0.8)).decide(np.full((1, 2), 0.4), np.zeros((1, 3)))
+    values = decision.values.copy()
+    first, second = decision._candidates[:, _pass.COLUMN]
+    assert first < second
+    values[_pass.HEADER + _pass.FIELDS + _pass.COLUMN] = first
+    with pytest.raises(ValueError, match="ascending columns"):
         Decision(values).check()
 
 

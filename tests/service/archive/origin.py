@@ -1,9 +1,9 @@
 """A store in use with an archive, and helpers of the tests of archives."""
 
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from tests.service.fleet import Fleet
 from tests.support.waiting import eventually_async
@@ -19,9 +19,7 @@ from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.settings import Settings
 from manylabel_service.storage import SQLiteStore, Store
 from manylabel_service.storage.places.files import FilePlace
-from manylabel_service.storage.places.place import MAX_FILE_BYTES, MAX_OBJECT_BYTES, Place, PlaceUnavailable
-
-T = TypeVar("T")
+from manylabel_service.storage.places.place import Place, PlaceUnavailable
 
 QUIET = {"snapshot_every_seconds": 1000.0, "snapshot_every_updates": 10_000, "snapshot_retention_count": 2}
 
@@ -121,43 +119,4 @@ async def state_of(store: Store, name: str = "m") -> OnlineModel:
     return OnlineModel.from_bytes(await stored_state(store, name))
 
 
-class FailingPlace:
-    """A place that fails, loses answers, and truncates, as it is told.
-
-    `left` counts the calls that still work; the next one is lost after it was done (`lost`), or before it was.
-    """
-
-    def __init__(self, inner: FilePlace, left: int = 10**9, lost: bool = False) -> None:
-        self.inner, self.left, self.lost = inner, left, lost
-        self.truncates = False
-        self.puts = 0
-
-    async def _called(self, work: Coroutine[Any, Any, T]) -> T:
-        self.left -= 1
-        if self.left < 0 and not self.lost:
-            work.close()
-            raise PlaceUnavailable("the archive is away")
-        result = await work
-        if self.left < 0:
-            raise PlaceUnavailable("the answer of the archive is lost")
-        return result
-
-    async def put(self, key: str, data: Any) -> bool:
-        self.puts += 1
-        if self.truncates:
-            self.truncates = False
-            raw = data if isinstance(data, bytes) else data.read_bytes()
-            return await self._called(self.inner.put(key, raw[: len(raw) // 2]))
-        return await self._called(self.inner.put(key, data))
-
-    async def get(self, key: str, most: int = MAX_OBJECT_BYTES) -> bytes:
-        return await self._called(self.inner.get(key, most))
-
-    async def fetch(self, key: str, path: Path, most: int = MAX_FILE_BYTES) -> None:
-        await self._called(self.inner.fetch(key, path, most))
-
-    async def keys(self, prefix: str) -> list[str]:
-        return await self._called(self.inner.keys(prefix))
-
-    async def delete(self, key: str) -> None:
-        await self._called(self.inner.delete(key))
+AWAY = PlaceUnavailable("the archive is away")

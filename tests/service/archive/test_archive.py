@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.service.archive.origin import (
+    AWAY,
     KINDS,
-    FailingPlace,
     Make,
     directory_of,
     learn,
@@ -25,6 +25,7 @@ from tests.service.fleet import Fleet
 from tests.service.online.forgetting.test_forgetting import forgotten
 from tests.service.online.history.test_history import entries_of
 from tests.service.storage.test_storage_damage import client_of
+from tests.support.crashes import crash_at_every_step
 
 from manylabel_service import ulid
 from manylabel_service.access.key import KeyStore, new_key
@@ -46,7 +47,7 @@ from manylabel_service.online.updates.files import ModelFiles
 from manylabel_service.settings import Settings
 from manylabel_service.storage import SQLiteStore, Store, pieces_of
 from manylabel_service.storage.places.files import FilePlace
-from manylabel_service.storage.places.place import ArchiveError, PlaceUnavailable
+from manylabel_service.storage.places.place import ArchiveError
 from manylabel_service.storage.redis.keys import MODELS
 
 
@@ -128,19 +129,14 @@ async def test_a_restored_model_forgets_examples_from_before_a_rollback(
 async def test_an_interrupted_pass_is_completed_by_the_next_one(lost: bool, place: FilePlace, new_store: Make) -> None:
     origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
-    left = 0
-    while True:  # each pass comes one call further than the one before, in a process of its own
+
+    async def shipped(failing: Any, calls: int) -> None:
         await origin.learn(2)
-        if left == 8:
+        if calls == 8:
             await origin.snapshot()
-        failing = FailingPlace(place, left, lost)
-        try:
-            await shipper(origin.store, failing).ship()
-        except PlaceUnavailable:
-            left += 1
-        else:
-            break
-    assert left > 4
+        await shipper(origin.store, failing).ship()
+
+    assert await crash_at_every_step(place, shipped, done=lost, error=AWAY) > 4
     replica = await origin.replica()
     store = await opened(new_store("sqlite"))
     await restore(place, store, Settings())
@@ -155,14 +151,23 @@ async def test_an_interrupted_pass_is_completed_by_the_next_one(lost: bool, plac
     assert await stored_state(store) == replica.model.to_bytes()
 
 
-async def test_a_truncated_object_is_written_again(place: FilePlace, new_store: Make) -> None:
+async def test_a_truncated_object_is_written_again(
+    place: FilePlace, new_store: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
-    failing = FailingPlace(place)
-    passes = shipper(origin.store, failing)
+    passes, put, wanted = shipper(origin.store, place), place.put, True
+
+    async def truncated(key: str, data: Any) -> bool:
+        nonlocal wanted
+        raw = data if isinstance(data, bytes) else data.read_bytes()
+        size, wanted = len(raw) // 2 if wanted else len(raw), False
+        return await put(key, raw[:size])
+
+    monkeypatch.setattr(place, "put", truncated)
     for _ in range(3):
         await origin.learn(2)
-        failing.truncates = True
+        wanted = True
         await passes.ship()
     store = await opened(new_store("sqlite"))
     restored = await restore(place, store, Settings())
@@ -297,22 +302,24 @@ async def test_an_interrupted_restore_is_not_served_and_can_be_completed(
     key, _ = new_key("first", ("admin",))
     await KeyStore(origin.store.documents, 10).add(key)
     await origin.shipper.ship()
-    make, left = new_store("sqlite"), 0
+    make = new_store("sqlite")
     monkeypatch.setattr(restoring._Restoring, "undo", _nothing)  # as if the process had died
-    while True:
+
+    async def restored(failing: Any, calls: int) -> None:
         store = await opened(make)
         try:
-            await restore(FailingPlace(place, left), store, Settings())
-        except PlaceUnavailable:
-            left += 1
-            if await store.documents.revisions(RESTORE):
-                with pytest.raises(StoreUnusable):
-                    await check_complete(store)
-        else:
-            break
+            await restore(failing, store, Settings())
         finally:
             await store.close()
-    assert left > 4
+
+    async def check(calls: int) -> None:
+        store = await opened(make)
+        if await store.documents.revisions(RESTORE):
+            with pytest.raises(StoreUnusable):
+                await check_complete(store)
+        await store.close()
+
+    assert await crash_at_every_step(place, restored, check, done=False, error=AWAY) > 4
     store = await opened(make)
     await check_complete(store)
     assert [record.name for record in await store.models.all()] == ["a", "b"]

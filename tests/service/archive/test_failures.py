@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from tests.service.archive.origin import (
-    FailingPlace,
+    AWAY,
     Make,
     Origin,
     next_millisecond,
@@ -20,6 +20,7 @@ from tests.service.archive.origin import (
     stored_state,
 )
 from tests.service.fleet import Fleet
+from tests.support.crashes import Failing
 from tests.support.forked_server import finished
 from tests.support.waiting import eventually_async
 
@@ -78,7 +79,8 @@ async def test_an_archive_that_was_away_longer_than_the_history(place: FilePlace
     origin = await start_origin(new_store("sqlite"), place, history_bytes=2_000)
     await origin.registry.create(Fleet.spec())
     await origin.learn(10)
-    passes = shipper(origin.store, failing := FailingPlace(place))
+    failing: Any = Failing(place, 10**9, done=False, error=AWAY)
+    passes = shipper(origin.store, failing)
     await passes.ship()
     reached, state = await next_millisecond(), last_state(origin)
     failing.left = 0

@@ -2,10 +2,11 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.service.archive.origin import (
-    FailingPlace,
+    AWAY,
     Make,
     Origin,
     next_millisecond,
@@ -19,6 +20,7 @@ from tests.service.fleet import Fleet
 from tests.service.online.forgetting import test_forgetting as forgettings
 from tests.service.online.forgetting.test_forgetting import REF, forgotten, named, never_seen, some_named, traces
 from tests.service.online.history.test_history import entries_of, lived
+from tests.support.crashes import crash_at_every_step
 
 from manylabel_service.archive.restoring import Without, restore
 from manylabel_service.clock import now_ms
@@ -28,7 +30,6 @@ from manylabel_service.online.history.segment import decode
 from manylabel_service.online.replica import Replica
 from manylabel_service.settings import Settings
 from manylabel_service.storage.places.files import FilePlace
-from manylabel_service.storage.places.place import PlaceUnavailable
 
 __all__ = ["some_named"]
 
@@ -117,19 +118,19 @@ async def test_an_interrupted_purge_is_completed_by_the_next_pass(
 ) -> None:
     origin = await start_origin(new_store("sqlite"), FilePlace(tmp_path / "unused"))
     await origin.registry.create(Fleet.spec())
-    # Each in an archive of its own, some calls further than the one before. A lost call leaves what the next one leaves
-    # that is not made, so with steps of two every state is met; the quick lane meets fewer.
-    for left in range(0, 100, 2 if n_examples > 8 else 7):
-        place = FilePlace(tmp_path / f"archive-{left}")
+
+    def archive(calls: int) -> FilePlace:
+        """Each step has an archive of its own, because an archive that grew needs more calls."""
+        return FilePlace(tmp_path / f"archive-{calls}")
+
+    async def purged(failing: Any, calls: int) -> None:
         await taught(origin, REF, None)
-        await shipper(origin.store, place).ship()
+        await shipper(origin.store, archive(calls)).ship()
         assert (await forgotten(origin.registry)).examples == 1
-        failing = FailingPlace(place, left, lost)
-        try:
-            await shipper(origin.store, failing).ship()
-            break
-        except PlaceUnavailable:
-            pass
+        await shipper(origin.store, failing.of(archive(calls))).ship()
+
+    async def check(calls: int) -> None:
+        place = archive(calls)
         store = await opened(new_store("sqlite"))
         restored = await restore(place, store, Settings())  # of the old timeline or the new one, whole
         assert restored.models["m"][0] == (await origin.replica()).position
@@ -137,7 +138,12 @@ async def test_an_interrupted_purge_is_completed_by_the_next_pass(
         await shipper(origin.store, place).ship()
         assert await in_archive(place) == []
         assert (await receipt_of(origin)).archive == "purged"
-    assert 15 < left < 60
+
+    # A lost call leaves what the next one leaves that is not made, so with steps of two every state is met; the quick
+    # lane meets fewer.
+    every = 2 if n_examples > 8 else 7
+    crashes = await crash_at_every_step(None, purged, check, done=lost, error=AWAY, every=every)
+    assert 15 < every * crashes < 60
 
 
 @pytest.mark.usefixtures("shared_redis")

@@ -5,6 +5,7 @@ import threading
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import (
@@ -203,7 +204,9 @@ class TestEviction:
         await replica.update([lone_fleet.example(i) for i in range(5)])
         state, position = replica.model.to_bytes(), replica.model.position
         registry._eviction._idle_seconds = 0.1
-        await eventually_async(lambda: not registry.resident())
+        with capture_logs() as logs:
+            await eventually_async(lambda: not registry.resident())
+        assert [line["reason"] for line in logs if line["event"] == "model_evicted"] == ["idle"]
         (snapshot,) = await lone_fleet.store(registry).snapshots.all(replica.record)
         assert snapshot.position == position
         again = await registry.get("m")
@@ -255,28 +258,11 @@ class TestEviction:
         assert len(seen) > 12, "models left the memory and came back"
         assert [(await registry.get(name)).model.updates for name in names] == [20] * 6
 
-    async def test_an_update_during_the_last_snapshot_keeps_the_model(
-        self, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """It waits until the state has been written down, and then the model stays."""
-        registry = await lone_fleet.start(evict_idle_seconds=1e-6)
-        registry._tasks[2].cancel()  # of eviction
-        replica = await registry.create(lone_fleet.spec())
-        await replica.update([lone_fleet.example(0)])
-        may_go_on, begun = _slow_snapshots(replica, monkeypatch)
-        sweeping = asyncio.create_task(registry._eviction.sweep())
-        await eventually_async(begun.is_set)
-        update = asyncio.create_task(replica.update([lone_fleet.example(1)]))
-        await eventually_async(lambda: replica.queue.examples == 1)
-        assert replica.model.updates == 1
-        may_go_on.set()
-        assert (await update).updates == 2
-        await sweeping
-        assert registry.resident() == [replica]
-
+    @pytest.mark.parametrize("updates", [True, False], ids=["an update", "a prediction"])
     async def test_a_use_during_the_last_snapshot_keeps_the_model(
-        self, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
+        self, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch, updates: bool
     ) -> None:
+        """An update waits until the state has been written down, and then the model stays."""
         registry = await lone_fleet.start(evict_idle_seconds=1e-6)
         registry._tasks[2].cancel()  # of eviction
         replica = await registry.create(lone_fleet.spec())
@@ -284,9 +270,16 @@ class TestEviction:
         may_go_on, begun = _slow_snapshots(replica, monkeypatch)
         sweeping = asyncio.create_task(registry._eviction.sweep())
         await eventually_async(begun.is_set)
-        async with registry.use("m") as model:
-            await model.predict([lone_fleet.example(1).x])
-        may_go_on.set()
+        if updates:
+            update = asyncio.create_task(replica.update([lone_fleet.example(1)]))
+            await eventually_async(lambda: replica.queue.examples == 1)
+            assert replica.model.updates == 1
+            may_go_on.set()
+            assert (await update).updates == 2
+        else:
+            async with registry.use("m") as model:
+                await model.predict([lone_fleet.example(1).x])
+            may_go_on.set()
         await sweeping
         assert registry.resident() == [replica]
 

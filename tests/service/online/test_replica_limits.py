@@ -93,3 +93,6 @@ async def test_only_examples_beyond_the_limits_of_the_server_are_refused(lone_fl
     with pytest.raises(LimitExceeded):
         await replica.update(beyond)
     assert replica.model.updates == 2
+    await lone_fleet.kill(registry)
+    restored = await (await lone_fleet.start()).get("m")
+    assert restored.model.to_bytes() == replica.model.to_bytes(), "the log has the examples that were not refused"

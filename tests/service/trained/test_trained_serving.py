@@ -17,7 +17,6 @@ from manylabel_core.state import DamagedState
 from manylabel_service.errors import (
     InvalidExample,
     ModelNotFound,
-    NoProbabilities,
     NotReady,
     StorageUnavailable,
     VersionDamaged,
@@ -131,26 +130,12 @@ class TestScores:
         np.testing.assert_array_equal(likely, trained.estimator.predict_proba(X))
         assert predictor.predict([dense(X[0])])[0].probabilities is None
 
-    def test_a_version_without_probabilities_is_refused(self, make: Any, serving: Any) -> None:
-        with pytest.raises(NoProbabilities):
-            serving(make(M3L(optimise="none", scaling="none"))).predict([], probabilities=True)
-
     def test_thresholds_that_do_not_fit_the_labels_are_damage(self, make: Any, serving: Any) -> None:
         for attribute, value in (("threshold_", np.zeros(2)), ("curves_", np.zeros((2, 4))), ("threshold_", None)):
             trained = make(M3L(scaling="none"))
             setattr(trained.estimator, attribute, value)
             with pytest.raises(DamagedState, match="thresholds or probabilities"):
                 serving(trained._replace(contents=artifact_of(trained)))
-
-    def test_views(self, views: Any, serving: Any) -> None:
-        text, image = views.X["text"].toarray(), views.X["image"]
-        words = tuple(f"word{i}" for i in range(8))
-        items = [Views({"text": named(text[i], words), "image": dense(image[i])}) for i in range(20)]
-        due = views.scores({"text": views.X["text"][:20], "image": image[:20]})
-        assert scores(serving(views).predict(items)) == due
-        assert scores(serving(views).predict(items[:1])) == views.scores(
-            {"text": views.X["text"][:1], "image": image[:1]}
-        )
 
     def test_missing_views(self, views: Any, serving: Any) -> None:
         text, image = views.X["text"].toarray(), views.X["image"]

@@ -14,9 +14,7 @@ INDENT = 12
 """Column of the values of facts, after their names."""
 
 
-def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, words: int = 1
-) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> None:
     """Print a table whose first `n_words` columns are words and whose other columns are numbers.
 
     In a narrow terminal, cells take several lines, except in the first column, which people copy. If words do not fit,
@@ -28,8 +26,6 @@ def print_table(
     most = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
     least = [max(map(_longest_word, column)) for column in zip(*cells, strict=True)]
     least[0] = most[0]
-    if title is not None:
-        click.echo(printable(title))
     for gap in GAPS:
         room = sum(most) if width is None else width - len(gap) * (len(columns) - 1)
         if sum(least) <= room:

@@ -70,10 +70,9 @@ class Archive:
     ----------
     url : address of paperless, with its base path.
     token : token of one of its users.
-    transport : replaces the network, for tests.
     """
 
-    def __init__(self, url: str, token: str, transport: httpx2.BaseTransport | None = None) -> None:
+    def __init__(self, url: str, token: str) -> None:
         headers = {"Authorization": f"Token {token}", "Accept": "application/json"}
         base = f"{url.rstrip('/')}/api/"
         self._client = httpx2.Client(
@@ -82,7 +81,6 @@ class Archive:
             timeout=TIMEOUT_SECONDS,
             verify=httpx2.create_ssl_context(trust_env=True),
             trust_env=False,
-            transport=transport,
         )
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,6 +117,10 @@ class Points:
         entries = np.arange(indptr[-1]) + np.repeat(place[:, 0] - indptr[:-1], lengths)
         return Rows(indptr, self.indices[entries], self.values[entries])
 
+    def arrays(self, name: str) -> dict[str, NDArray[Any]]:
+        """Return the state of the examples under a name."""
+        return {f"{name}.{part}": array for part, array in self.packed()._asdict().items()}
+
     @property
     def n_values(self) -> int:
         """Return the number of values of all examples."""
@@ -123,9 +128,9 @@ class Points:
         return int((place[:, 1] - place[:, 0]).sum())
 
 
-def check_rows(name: str, rows: Rows, n_features: int) -> None:
-    """Raise ValueError unless compiled functions can rely on these rows, which are to become points."""
-    indptr, indices, values = rows
+def stored_rows(name: str, arrays: Mapping[str, NDArray[Any]], n_features: int) -> Rows:
+    """Return the rows of the state of some points; raise ValueError unless compiled functions can rely on them."""
+    indptr, indices, values = rows = Rows(*(arrays[f"{name}.{part}"] for part in Rows._fields))
     if len(indptr) < 1 or indptr[0] != 0 or indptr[-1] != len(indices) or len(indices) != len(values):
         raise ValueError(f"state must hold a {name}.indptr from 0 to the number of indices and values")
     if (indptr[1:] < indptr[:-1]).any():
@@ -137,3 +142,4 @@ def check_rows(name: str, rows: Rows, n_features: int) -> None:
     check_range(f"{name}.indices", indices, 0, n_features - 1)
     # Rounding to float32 may have increased the largest value slightly.
     check_range(f"{name}.values", values, -1.001 * MAX_MAGNITUDE, 1.001 * MAX_MAGNITUDE)
+    return rows

@@ -223,9 +223,9 @@ class RawJSONResponse(Response):
         ]
 
 
-def json_response(document: object, status: int = 200, headers: RawHeaders = ()) -> RawJSONResponse:
+def json_response(document: object, status: int = 200) -> RawJSONResponse:
     """Return a document as a response; numbers that are not finite become null."""
-    return RawJSONResponse(pydantic_core.to_json(document, inf_nan_mode="null"), status, headers)
+    return RawJSONResponse(pydantic_core.to_json(document, inf_nan_mode="null"), status)
 
 
 def body(

@@ -59,7 +59,7 @@ class SuccessorWriter:
             await self._store.logs.read(self._record, START, 1)
         except LogTrimmed as error:
             log_begin = error.trimmed
-        self._begins = self._adopted = max(self._found.through, log_begin, begin, key=position_key)
+        self._adopted = max(self._found.through, log_begin, begin, key=position_key)
         self.successor = await self._store.models.stage(self._record, self._adopted)
         self._new_catalogue = CatalogueStore(self.successor, self._store)
         return self.successor

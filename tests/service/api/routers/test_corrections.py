@@ -123,24 +123,6 @@ def test_an_example_whose_labels_are_not_learnt_cannot_be_corrected(client: Test
     client.delete(model)
 
 
-def test_a_retired_label_of_the_example_is_left_out(client: TestClient, model: str, positions: list[str]) -> None:
-    ok(client.post(f"{model}/labels/retire", json={"label": "b"}))
-    refused(
-        client.post(f"{model}/correct", json={"position": positions[0], "y": {"b": False}}),
-        404,
-        "label_not_found",
-    )
-    corrected(client, model, positions[0], {"a": False})
-    assert log(client, model)[-1]["examples"][0]["y"] == []
-
-
-def test_a_contradiction_of_the_groups_is_refused(client: TestClient, model: str, positions: list[str]) -> None:
-    ok(client.put(f"{model}/groups", json={"groups": [{"name": "g", "labels": ["a", "b"], "choose": "at_most_one"}]}))
-    body = {"position": positions[1], "index": 0, "y": {"b": True}}
-    assert client.post(f"{model}/correct", json=body).json()["code"] == "invalid_request"
-    corrected(client, model, positions[1], {"b": True, "a": False}, index=0)
-
-
 def test_a_key_is_applied_once(client: TestClient, model: str, positions: list[str]) -> None:
     body, headers = {"position": positions[0], "y": {"b": False}}, {"Idempotency-Key": "k"}
     first = client.post(f"{model}/correct", json=body, headers=headers)
@@ -175,18 +157,6 @@ def test_a_follower_learns_corrections_and_refuses_its_own(
     assert ok(client.get(early))["updates"] == ok(client.get(late))["updates"] == 5
     for follower in (early, late):
         client.delete(follower)
-
-
-def test_a_rollback_undoes_a_correction(client: TestClient, model: str, positions: list[str]) -> None:
-    corrected(client, model, positions[0], {"b": False})
-    ok(client.post(f"{model}/rollback", json={"position": positions[2]}))
-    assert ok(client.get(model))["updates"] == 4
-    assert "corrections" not in ok(client.get(f"{model}/metrics"))
-    corrected(client, model, positions[0], {"b": True})  # is confirmed again
-    assert ok(client.get(model))["updates"] == 4
-    ok(client.post(f"{model}/rollback", json={"position": positions[0]}))
-    body = {"position": positions[2], "y": {"a": True}}
-    refused(client.post(f"{model}/correct", json=body), 404, "example_not_found")
 
 
 def test_a_forgotten_example_takes_its_correction_with_it(client: TestClient, model: str, positions: list[str]) -> None:

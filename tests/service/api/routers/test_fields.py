@@ -46,18 +46,6 @@ def test_a_vector_in_a_field_of_another_kind_is_refused_and_changes_nothing(
     ok(update(client, address, before[0]))
 
 
-@for_each("mistake", [{"age": [42]}, {"age": "n/a"}, {"age": [1, 2, 3]}, {"age": {"f32": "AAAoQg=="}}])
-def test_no_first_example_locks_a_field(client: TestClient, mistake: Any) -> None:
-    for right in (42, "42", [1.0, 2.0]):
-        address = new_model(client)
-        ok(update(client, address, mistake))
-        ok(update(client, address, *[{"age": right}] * 12))
-        ok(client.post(f"{address}/predict", json={"x": {"age": right}}))
-        field = fields(client, address)["age"]
-        assert field["kind"] in ("mixed", "vector") or isinstance(mistake["age"], str)
-        assert field["warnings"] or type(right) is type(mistake["age"])
-
-
 def test_the_status_lists_fields_and_a_list_of_models_does_not(client: TestClient) -> None:
     address = new_model(client, text={"fields": ["title"]})
     xs = [{"title": "Black cat", "age": str(i), "home": i % 2 == 0, "size": i} for i in range(30)]

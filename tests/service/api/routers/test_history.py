@@ -11,7 +11,6 @@ from tests.service.api.answers import create, ok, refused
 from tests.support.audited import audited
 
 from manylabel_service.api.routers.history import HistoryEntry
-from manylabel_service.online.history import archiver
 
 
 def update(client: TestClient, model: str, *examples: Any, **headers: str) -> dict[str, Any]:
@@ -197,21 +196,3 @@ def test_positions_before_the_history_are_refused(serve: Callable[..., Any]) -> 
         refused(client.post(f"{address}/rollback", json={"position": "0"}), 410, "before_history")
         fork = {"name": "f", "fork": {"model": "tags", "at": first}}
         refused(client.post("/v1/models", json=fork), 410, "before_history")
-
-
-def test_a_damaged_segment_is_named(serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archiver, "SEGMENT_BYTES", 100)
-    with serve(snapshot_retention_count=1) as client:
-        address = create(client, "tags")
-        for i in range(30):
-            update(client, address, {"x": {"a": i}, "y": ["p"]})
-            if i % 5 == 4:
-                client.post(f"{address}/snapshots").raise_for_status()
-        assert len(log(client, address)) == 30
-        store = client.app.state.context.registry._store  # type: ignore[attr-defined]
-        for blob in (store.engine.directory / "blobs").iterdir():
-            if blob.read_bytes().startswith(b"MLSEG1"):
-                blob.write_bytes(blob.read_bytes()[:-1] + b"?")
-        told = refused(client.get(f"{address}/log"), 500, "history_damaged")
-        assert "after position 0 and up to" in told["detail"]
-        assert "damaged" in told["detail"]

@@ -189,20 +189,6 @@ def dismissed(client: TestClient, model: str, row: dict[str, Any]) -> None:
     ok(client.post(f"{model}/health/dismiss", json=body))
 
 
-def test_a_dismissed_suggestion_is_listed_again_once_its_examples_have_doubled(client: TestClient, grown: str) -> None:
-    (row,) = health(client, grown)["suggestions"]
-    dismissed(client, grown, row)
-    assert health(client, grown)["suggestions"] == []
-    rare, common = row["evidence"]["examples"]
-    more = {"x": {"glass": 1.0}, "y": ["GLASS"]}
-    ok(client.post(f"{grown}/update", json={"examples": [{**more, "y": ["glass"]}] * common}))
-    ok(client.post(f"{grown}/update", json={"examples": [more] * (rare - 1)}))
-    assert health(client, grown)["suggestions"] == []
-    ok(client.post(f"{grown}/update", json=more))
-    (again,) = health(client, grown)["suggestions"]
-    assert again["evidence"]["examples"] == [2 * rare, 2 * common]
-
-
 def test_found_suggestions_are_dismissed(client: TestClient, grown: str) -> None:
     searched(client, grown)
     spelling, merge, parent = health(client, grown)["suggestions"]

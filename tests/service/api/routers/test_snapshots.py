@@ -212,14 +212,3 @@ async def test_an_upload_that_takes_too_long_is_ended(monkeypatch: pytest.Monkey
     with pytest.raises(Problem) as raised, ExitStack() as stack:
         await uploads.receive_file(request, bodies.BYTES, 1_000, 60.0, datasets, stack)
     assert (raised.value.status, raised.value.code) == (408, "stream_idle")
-
-
-def test_newer_snapshots_replace_older_ones(serve: Callable[..., Any]) -> None:
-    with serve(snapshot_retention_count=2, history_bytes=0) as client:
-        model = create(client, "m")
-        taken = []
-        for _ in range(3):
-            teach(client, model, 1)
-            taken.append(take(client, model)["position"])
-        listed = client.get(f"{model}/snapshots").json()["snapshots"]
-        assert [each["position"] for each in listed] == [taken[2], taken[1]]

@@ -211,3 +211,11 @@ def test_a_damaged_entry_is_refused() -> None:
 def test_a_state_with_forged_groups_is_refused(groups: Any) -> None:
     with pytest.raises(DamagedState, match="groups"):
         OnlineModel.from_bytes(forged(taught(), groups=groups))
+
+
+def test_a_state_with_a_retired_label_in_a_group_is_refused() -> None:
+    model, groups = taught(), [[["g", "one", [0, 1]]], []]
+    assert OnlineModel.from_bytes(forged(model, groups=groups)).groups
+    append(model, Relabel(model.labels.names[1], None))
+    with pytest.raises(DamagedState, match="groups"):
+        OnlineModel.from_bytes(forged(model, groups=groups))

@@ -99,21 +99,6 @@ def test_the_agreement_with_a_source_compares_served_predictions() -> None:
     assert (rule["examples"], rule["learnt"], rule["precision"], rule["recall"]) == (1, 1, 0.0, 0.0)
 
 
-def test_a_person_may_label_what_a_machine_has_labelled() -> None:
-    model = promising()
-    (example,) = rows(1, seed=5)
-    (served,) = model.predict([example.x])
-    late: dict[str, Any] = {
-        "prediction_ids": (ulid(1),),
-        "served": (served.margins,),
-        "decisions": (served.decision,),
-    }
-    before = model.updates
-    assert update(model, example._replace(source="machine"), **late).learnt == 0
-    assert update(model, example, **late).learnt == 1
-    assert model.updates == before + 1
-
-
 def test_an_entry_keeps_the_source_and_a_damaged_one_is_refused() -> None:
     for source in SOURCES:
         (example,) = rows(1)

@@ -43,7 +43,6 @@ class Roles:
                     raise BadDataset(f"column {shown(name)} has more than one kind", line=1)
         limits.check("features", len(self.features), line=1)
         limits.check("labels", len(self.labels), line=1)
-        self._ignored = left_out
 
     def role_of(self, place: int) -> str | None:
         """Return the role of a column that is no feature."""

@@ -13,7 +13,7 @@ from manylabel_core.online.models._kernel_column import kernel_column
 from manylabel_core.online.models.expansion._expansion import score_expansion
 from manylabel_core.online.models.expansion.strategy import Example, Strategy, SupportVectors
 from manylabel_core.online.models.model import Model
-from manylabel_core.online.models.points import KernelSettings, check_rows, scratch
+from manylabel_core.online.models.points import KernelSettings, scratch, stored_rows
 from manylabel_core.online.updates._update import PASSIVE_AGGRESSIVE, Update, update_one
 from manylabel_core.rows import Rows, Targets
 from manylabel_core.storage import MAX_WEIGHT, check_range, check_size, check_threshold, enlarged
@@ -99,14 +99,11 @@ class Expansion(Model):
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
         """Return coefficients, vectors, and the state of the strategy."""
-        indptr, indices, values = self._support.packed()
         return {
             "size": np.array([n_features, n_labels], dtype=np.int64),
             **({"intercept": self._intercept[: 1 + n_labels]} if self._constant > 0.0 else {}),
             "coefficients": self._support.alpha[: self.n_support, : 1 + n_labels],
-            "vectors.indptr": indptr,
-            "vectors.indices": indices,
-            "vectors.values": values,
+            **self._support.arrays("vectors"),
             **self._strategy.arrays(self.n_support),
             **super().arrays(n_features, n_labels),
         }
@@ -128,7 +125,7 @@ class Expansion(Model):
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         if self._kind == PASSIVE_AGGRESSIVE:
             check_threshold(arrays, "intercept", "coefficients")
-        vectors = Rows(*(arrays[f"vectors.{part}"] for part in Rows._fields))
+        vectors = stored_rows("vectors", arrays, n_features)
         coefficients = arrays["coefficients"]
         if coefficients.shape != (len(vectors.indptr) - 1, 1 + n_labels):
             raise ValueError("state must hold one row of 1 + n_labels coefficients for each support vector")
@@ -139,7 +136,6 @@ class Expansion(Model):
             raise ValueError("state must hold an intercept of 1 + n_labels")
         for name, array in (("intercept", intercept), ("coefficients", coefficients)):
             check_range(name, array, -MAX_WEIGHT, MAX_WEIGHT)
-        check_rows("vectors", vectors, n_features)
         super().restore(arrays, n_features, n_labels)
         self._intercept, self._n_features = intercept, n_features
         self._support.grow(1 + n_labels)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from manylabel_core._mercer import inner_product
 from manylabel_core.online.models.features._nystroem import MAX_LENGTH, admit, to_landmark_features
-from manylabel_core.online.models.points import KernelSettings, Points, check_rows, scratch
+from manylabel_core.online.models.points import KernelSettings, Points, scratch, stored_rows
 from manylabel_core.rows import Rows
 from manylabel_core.storage import enlarged
 
@@ -78,8 +78,7 @@ class Landmarks:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the landmarks. `restore` recomputes everything else, bit for bit."""
-        indptr, indices, values = self._points.packed()
-        return {"landmarks.indptr": indptr, "landmarks.indices": indices, "landmarks.values": values}
+        return self._points.arrays("landmarks")
 
     def nbytes_after(self, n_features: int, n_samples: int, n_values: int) -> int:
         """Return the maximum bytes of the landmarks and their factors."""
@@ -90,8 +89,7 @@ class Landmarks:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
         """Restore the landmarks and compute their factors again."""
-        rows = Rows(*(arrays[f"landmarks.{part}"] for part in Rows._fields))
-        check_rows("landmarks", rows, n_features)
+        rows = stored_rows("landmarks", arrays, n_features)
         if len(rows.indptr) - 1 > self._budget:
             raise ValueError(f"state must hold at most {self._budget} landmarks")
         work = scratch(n_features)

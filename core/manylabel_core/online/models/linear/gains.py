@@ -28,7 +28,6 @@ class VectorGains(Part):
         super().__init__()
         self._words = LinearModel(Update(IMPLICIT, ETA), CONSTANT, dtype, by_feature=True, can_be_sparse=False)
         self._blocks = VectorBlocks(self._words, dtype)
-        self._itemsize = np.dtype(dtype).itemsize
 
     def set_lengths(self, lengths: Sequence[int], n_features: int, n_labels: int) -> None:
         """Add blocks for fields of these lengths; the first of them may already exist."""

@@ -68,6 +68,7 @@ def test_a_model_without_support_comes_back():
     model._keep_model(Expansion(X, np.zeros((30, 3)), np.zeros(3)))
     back = M3L.from_bytes(model.to_bytes())
     np.testing.assert_array_equal(back.decision_function(X), np.zeros((30, 3)))
+    assert not back.predict(X).any()
 
 
 def test_a_callable_kernel_is_passed_to_from_bytes():
