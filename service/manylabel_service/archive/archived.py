@@ -168,6 +168,19 @@ class ArchivedLog:
             raise LogLost(record.name, after)
         return entries[:limit]
 
+    async def time_of(self, position: str) -> int | None:
+        """Return the time of an entry in milliseconds of Unix time; None if the archive cannot tell. Raises
+        PlaceUnavailable."""
+        key = position_key(position)
+        part = next((part for part in self._parts if key <= position_key(part.through)), None)
+        if part is None:
+            return None
+        try:
+            entries = await layout.entries_of(self._place, part)
+        except (ObjectMissing, ObjectDamaged):
+            return None
+        return next((entry.time_ms for entry in entries if entry.position == position), None)
+
 
 class _States:
     """The states of a timeline, as snapshots."""

@@ -26,6 +26,8 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_a_dry_run_shows_what_would_be_learnt(manylabel: Command, client: Client, name: str, table: Path) -> None:
+    without = manylabel("feed", name, str(table), "--tags", "tags", "--dry-run")
+    assert (without.status, f"without a model: manylabel train {table} --dry-run" in without.err) == (1, True)
     client.create_model(name)
     fed = manylabel("feed", name, str(table), "--tags", "tags", "--dry-run", "--json").checked()
     trained = manylabel("train", str(table), "--tags", "tags", "--dry-run", "--json").checked()

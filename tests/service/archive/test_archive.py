@@ -181,6 +181,20 @@ async def test_unchanged_models_are_not_archived_again(place: FilePlace, new_sto
     assert (await origin.shipper.ship()).objects == 1
 
 
+async def test_the_time_of_a_restore_is_that_of_the_latest_entry(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.shipper.ship()
+    between = await next_millisecond()
+    await origin.learn(2)
+    await origin.shipper.ship()  # the catalogue is the same, so it stays
+    for until, reached in ((None, True), (between, False)):
+        restored = await restore(place, await opened(new_store("sqlite")), Settings(), until=until)
+        assert restored.unix_ms <= between
+        assert (restored.state_ms > between) == reached
+        assert restored.times == ({"m": restored.state_ms} if reached else {})
+
+
 async def test_a_clock_that_is_set_back_hides_no_model(place: FilePlace, new_store: Make) -> None:
     origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())

@@ -298,7 +298,7 @@ async def upload_model(request: Request, response: Response, context: ContextOf,
     context.registry.require_ready()
     settings = context.settings
     with ExitStack() as stack:
-        limits = settings.max_model_bytes, settings.limits.idle_timeout_seconds
+        limits = settings.max_model_bytes, "max_model_bytes", settings.limits.idle_timeout_seconds
         file, size_bytes = await receive_file(request, BYTES, *limits, context.datasets, stack)
         async with context.uploading:
             state = await asyncio.to_thread(_model, file, size_bytes, settings)
