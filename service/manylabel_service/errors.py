@@ -258,8 +258,8 @@ class QueueFull(ServiceError, kind="busy"):
 
 class TooManyWatchers(ServiceError, kind="busy", code="queue_full"):
     message = (
-        "{self.limit} clients watch the events of model {self.name!r}, the limit: disconnect one, or retry in "
-        "{self.retry_after:g} s"
+        "the limit of {self.limit} clients that watch the events of model {self.name!r} is reached: disconnect one, or "
+        "retry in {self.retry_after:g} s"
     )
     name: str
     limit: int
@@ -469,7 +469,7 @@ class PredictionNotDeferred(PredictionError, kind="conflict", title="Teacher not
 
 class PredictionsFull(ServiceError, kind="busy", title="Too many stored predictions"):
     message = (
-        "model {self.name!r} already stores {self.limit} without labels, the limit; label some, or wait until they "
+        "model {self.name!r} stores {self.limit} without labels, which is the limit; label some, or wait until they "
         "expire"
     )
     name: str
@@ -572,7 +572,9 @@ class JobNotRetryable(ServiceError, kind="conflict", title="Job neither failed n
 
 
 class JobsFull(ServiceError, kind="busy", title="Too many jobs"):
-    message = "{self.limit:,} jobs are queued or running, the limit: retry when some have ended, or cancel some"
+    message = (
+        "the limit of {self.limit:,} queued and running jobs is reached: retry when a job has ended, or cancel one"
+    )
     limit: int
     retry_after: float = 30.0
 

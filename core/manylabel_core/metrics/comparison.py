@@ -78,7 +78,8 @@ def compare(
     n_rows, n_labels = truth.shape
     if n_rows == 0 or any(one.shape != truth.shape for one in predicted):
         raise ValueError(
-            f"Y has shape {truth.shape}, the predictions {[one.shape for one in predicted]}; same, with rows"
+            f"Y and the predictions must have one shape, with at least one row, not {truth.shape} and "
+            f"{[one.shape for one in predicted]}"
         )
     known = np.full(n_rows, n_labels) if n_known is None else np.asarray(n_known)
     each: NDArray[np.float64] = np.ones(n_rows)

@@ -365,7 +365,7 @@ def _values_of(learner: type) -> Callable[[object], tuple[object, ...]]:
 
 def _as_attribute(name: str, names: tuple[str, ...]) -> NDArray[Any]:
     if not names:
-        raise AttributeError(f"{name} is known once a data frame was learnt whose columns have names")
+        raise AttributeError(f"{name} is known only after a data frame with names of columns was learnt")
     return np.array(names, dtype=object)
 
 

@@ -44,7 +44,7 @@ async def find_catalogue(place: Place, until_ms: int | None, model: str | None =
     """
     keys = await catalogue_keys(place)
     if not keys:
-        raise NoCatalogue("the archive has no backup")
+        raise NoCatalogue("the archive contains no backup")
     reached = [key for key in keys if until_ms is None or layout.unix_ms(key) <= until_ms]
     if not reached and model is not None:
         reached = keys[:1]

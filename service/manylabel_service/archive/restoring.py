@@ -173,7 +173,7 @@ class _Restoring:
         await self._check_idle()
         for mark in (await self._marks.all()).values():
             if isinstance(mark, UNREADABLE):
-                raise RestoreRefused(f"{mark}; it says what is incomplete here, so restore into an empty store")
+                raise RestoreRefused(f"{mark}; it has the restore that is incomplete, so restore into an empty store")
             left = mark.model
             if left != name:
                 what = "all of the archive" if left is None else f"--model {left}"

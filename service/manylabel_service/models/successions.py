@@ -176,7 +176,9 @@ class Successions:
             return  # the model is no longer in memory
         found = await asyncio.to_thread(replica.model.checksum)
         if (replica.position, found) != (position, checksum):
-            raise ReplayDiffers(f"the history does not give the state that {replica.name} has at position {position}")
+            raise ReplayDiffers(
+                f"the history does not lead to the state that {replica.name} has at position {position}"
+            )
 
     async def replace(self, name: str, change: Change, successions: Pairs) -> None:
         """Give complete successors their names, and end the change."""

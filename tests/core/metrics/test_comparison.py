@@ -62,5 +62,5 @@ def test_the_same_seed_gives_the_same_intervals_however_they_are_cut(monkeypatch
 def test_rows_and_shapes() -> None:
     with pytest.raises(ValueError, match="shape"):
         compare(Y, FIRST[:-1], SECOND)
-    with pytest.raises(ValueError, match="rows"):
+    with pytest.raises(ValueError, match="row"):
         compare(Y[:0], FIRST[:0], SECOND[:0])

@@ -221,7 +221,7 @@ async def test_a_killed_reader_leaves_nothing(sqlite_store: Store, catalogue: Ca
     adding = asyncio.create_task(add(datasets, data=SLOW))
     await eventually_async(readers)
     os.kill(min(readers()), signal.SIGKILL)
-    with pytest.raises(InvalidDataset, match="the reading process ended with -9"):
+    with pytest.raises(InvalidDataset, match="the parsing process ended with -9"):
         await adding
     assert ((await datasets.listed())[0], await blobs(sqlite_store)) == ([], 0)
     await add(datasets)

@@ -360,7 +360,7 @@ async def test_the_bytes_of_rows_are_limited(sqlite_store: Store, settings_with:
     await stream.create()
     for _ in range(30):
         await stream.learn(*[(dense(*range(1, 11)), ["x"])] * 100)
-    with pytest.raises(InvalidDataset, match="the rows take more than 20,000 bytes, the limit: use fewer rows"):
+    with pytest.raises(InvalidDataset, match="the rows take more than the limit of 20,000 bytes: use fewer rows"):
         await stream.rows(3_000)
     counts, _ = await stream.rows(100)
     assert counts.rows == 100

@@ -154,9 +154,9 @@ def json_object(text: str) -> dict[str, Any]:
         item = json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_number)
     except json.JSONDecodeError as error:
         hint = MERGED_LINES if error.msg == "Extra data" else ""
-        raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}{hint}") from None
+        raise ValueError(f"the line is not JSON: {error.msg} at character {error.pos + 1}{hint}") from None
     except RecursionError:
-        raise ValueError("not an example: nested too deeply") from None
+        raise ValueError("the example is nested too deeply") from None
     if not isinstance(item, dict):
         raise ValueError('must be an object, {"x": ..., "y": [...]}')
     return item

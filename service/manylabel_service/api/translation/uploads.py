@@ -218,7 +218,7 @@ async def giving_way(upload: Upload, seconds: float) -> AsyncIterator[None]:
     except TimeoutError:
         if upload.gave_way:
             raise NotReady("the upload was idle, and other uploads needed its slot") from None
-        raise Problem("stream_idle", f"the upload did not end within {seconds:g} s, the limit") from None
+        raise Problem("stream_idle", f"the upload took longer than the limit of {seconds:g} s") from None
     finally:
         upload.release = None
 

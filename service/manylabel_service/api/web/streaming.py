@@ -72,7 +72,7 @@ class DownloadSlots:
     def take(self) -> Iterator[None]:
         """Register a download; raise NotReady if `MAX_DOWNLOADS` are running."""
         if self.taken >= MAX_DOWNLOADS:
-            raise NotReady(f"{MAX_DOWNLOADS} downloads are running, the limit of the server")
+            raise NotReady(f"the limit of {MAX_DOWNLOADS} concurrent downloads of this server is reached")
         self.taken += 1
         try:
             yield

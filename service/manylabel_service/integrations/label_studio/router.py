@@ -214,7 +214,7 @@ def _pairs(sent: schemas.WebhookRequest) -> Iterator[tuple[dict[str, Any], dict[
     annotations = sent.annotation if isinstance(sent.annotation, list) else [sent.annotation]
     tasks = sent.task if isinstance(sent.task, list) else [sent.task]
     if len(annotations) != len(tasks):
-        raise invalid(("task",), "must have as many tasks as there are annotations")
+        raise invalid(("task",), "must have one task for each annotation")
     for annotation, task in zip(annotations, tasks, strict=True):
         if annotation is None or task is None:
             raise invalid((), "must have an annotation and its task: let the webhook send its payload")
