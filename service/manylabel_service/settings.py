@@ -1,7 +1,7 @@
 """The server's settings: one class, read from flags, environment and file.
 
-A flag (``--data-dir``) overrides the environment variable (``MANYLABEL_DATA_DIR``), which overrides the key in the
-TOML file named by ``--config`` or ``MANYLABEL_CONFIG`` (``data_dir = ...``), which overrides the default.
+A flag (``--data-dir``) takes precedence over an environment variable (``MANYLABEL_DATA_DIR``). Both take precedence
+over the TOML file named by ``--config`` or ``MANYLABEL_CONFIG`` (``data_dir = ...``), and all over the default.
 """
 
 import os
@@ -224,8 +224,8 @@ class Settings(BaseSettings):
     returned."""
 
     max_queue_wait_seconds: PositiveFloat = 2.0
-    """Maximum total seconds that a request may wait in queues after its headers were read: for a body of 64 KiB or more
-    to be parsed, and for an update to be learnt. A request that has waited this long, or is expected to, gets 429;
+    """Maximum total seconds that a request may wait in queues after its headers were read. A body of 64 KiB or more
+    waits to be parsed, and an update to be learnt. A request that has waited this long, or is expected to, gets 429;
     streams get backpressure instead."""
 
     max_models: Annotated[int, Field(ge=1, le=100_000)] = 100_000

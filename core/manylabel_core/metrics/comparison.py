@@ -1,7 +1,7 @@
 """Comparison of two models on the same rows: differences of metrics with intervals from a paired bootstrap.
 
-Both models use the same rows, resampled with replacement, so a row that is hard for both does not widen the interval
-(Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13: the percentile interval).
+Both models use the same rows, resampled with replacement, so a row that is hard for both does not widen the interval.
+This is the percentile interval of Efron and Tibshirani (An Introduction to the Bootstrap, 1993, chapter 13).
 """
 
 from __future__ import annotations

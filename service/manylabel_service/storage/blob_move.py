@@ -2,8 +2,7 @@
 
 First the store records the new place, where all new blobs are stored from then on. Then each other blob is copied and
 read back, and the copy replaces the blob, unless another process has replaced or deleted it. A blob is always at one
-place as a whole, so servers read and write during the move, and a move that was interrupted is continued by the next
-one.
+place as a whole, so servers read and write during the move. The next move continues a move that was interrupted.
 """
 
 from abc import ABC, abstractmethod

@@ -681,7 +681,13 @@ def test_arff_with_a_million_attributes(tmp_path: Path) -> None:
         ("ndjson", "{}", "", "[", "the line has more than 16777216 bytes"),
         ("csv", "{'label_columns': 1}", "", "a,", "the line has more than 16777216 bytes"),
         ("csv", "{'label_columns': 1}", 'a,b\n"', "1\n", "field larger than field limit"),
-        ("arff", "{'labels': 1}", "@attribute a {0,1}\n@attribute b {0,1}\n@data\n'", "a", "the line has more than 16777216"),
+        (
+            "arff",
+            "{'labels': 1}",
+            "@attribute a {0,1}\n@attribute b {0,1}\n@data\n'",
+            "a",
+            "the line has more than 16777216",
+        ),
         ("arff", "{'labels': 1}", "", "@attribute 'a", "the line has more than 16777216 bytes"),
     ],
 )

@@ -135,8 +135,8 @@ class EventStream(Response, Generic[E]):
     """Response that sends events as they occur, until they end, the client disconnects, or the server stops.
 
     The next event is requested when the client has received the previous one, so nothing accumulates for a slow client.
-    sse-starlette needs twice the time per event (16 us), and ends streams by a process-wide flag, for which it replaces
-    a method of uvicorn.
+    sse-starlette needs twice the time per event (16 us). It ends streams by a process-wide flag, and replaces a method
+    of uvicorn to set it.
 
     Parameters
     ----------

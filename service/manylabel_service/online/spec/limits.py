@@ -1,7 +1,7 @@
 """Limits on the features and labels of a model, and the policy for further ones: a part of its spec.
 
-The limits of a server decide which entries are appended to a log; these limits are applied with an entry, so they have
-the same effect on every replica.
+The limits of a server decide which entries are appended to a log. The limits here are applied with an entry, so they
+have the same effect on every replica.
 """
 
 from collections.abc import Iterator

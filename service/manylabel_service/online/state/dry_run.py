@@ -17,8 +17,8 @@ from manylabel_service.online.state.model import OnlineModel
 class SizeDelta(NamedTuple):
     """Growth of a model by one or several updates.
 
-    `features` counts features up to the highest index, `columns` the features seen, which need memory, `vectors` the
-    values of vectors of new fields, and `distinct` the distinct features of each update.
+    `features` counts features up to the highest index, and `columns` the features seen, which need memory. `vectors`
+    counts the values of vectors of new fields, and `distinct` the distinct features of each update.
     """
 
     features: int = 0

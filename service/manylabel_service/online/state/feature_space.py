@@ -37,9 +37,9 @@ MAX_LENGTHS = 3
 class Layout:
     """Layout of the features, determined by the examples so far.
 
-    `kind` is None before the first example. `size` is the number of numbered features so far, the highest index plus 1;
-    if `fixed`, no others are accepted (declared features, or after a dense example). Indices of sparse examples from
-    `most` on are ignored and do not affect the layout.
+    `kind` is None before the first example. `size` is the number of numbered features so far: the highest index plus 1.
+    If `fixed`, the model accepts no other features, because they are declared or it has learnt a dense example. Indices
+    of sparse examples from `most` on are ignored and do not affect the layout.
 
     `vectors` are the blocks of vectors in order of first appearance: fields with their lengths. `n_vectors` is the
     number of examples with each block, counted up to `SETTLED`. From then on a block is settled, and its field accepts
