@@ -129,7 +129,7 @@ async def test_an_interrupted_pass_is_completed_by_the_next_one(lost: bool, plac
     origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     left = 0
-    while True:  # each pass comes one call further than the one before, in a process of its own
+    while True:  # each pass makes one call more than the previous pass, in a new process
         await origin.learn(2)
         if left == 8:
             await origin.snapshot()
@@ -267,7 +267,8 @@ async def test_damaged_or_missing_objects_are_named_and_the_rest_is_restored(
     keys = [key for key in await place.keys("") if (prefix in key and "/log/" in key) or "/catalogue/" in key]
     assert len(keys) == 4
     late = next(key for key in keys if key.endswith("/8_12")).replace("log/8_12", "state/8")
-    await place.put(late, origin.states["8"])  # so that a damage before it is met after the model was created
+    # The restore then meets earlier damage only after it has created the model.
+    await place.put(late, origin.states["8"])
     for key in keys:
         whole, name = await place.get(key), key.rpartition("/")[2]
         for damaged in (b"", whole[: len(whole) // 2], None):

@@ -117,8 +117,8 @@ async def test_an_interrupted_purge_is_completed_by_the_next_pass(
 ) -> None:
     origin = await start_origin(new_store("sqlite"), FilePlace(tmp_path / "unused"))
     await origin.registry.create(Fleet.spec())
-    # Each in an archive of its own, some calls further than the one before. A lost call leaves what the next one leaves
-    # that is not made, so with steps of two every state is met; the quick lane meets fewer.
+    # Each pass has a separate archive, and makes some calls more than the previous pass. A call whose response is lost
+    # leaves the same state as a next call that is not made. So steps of two cover every state; the quick lane fewer.
     for left in range(0, 100, 2 if n_examples > 8 else 7):
         place = FilePlace(tmp_path / f"archive-{left}")
         await taught(origin, REF, None)
@@ -131,7 +131,7 @@ async def test_an_interrupted_purge_is_completed_by_the_next_pass(
         except PlaceUnavailable:
             pass
         store = await opened(new_store("sqlite"))
-        restored = await restore(place, store, Settings())  # of the old timeline or the new one, whole
+        restored = await restore(place, store, Settings())  # the whole old timeline, or the whole new one
         assert restored.models["m"][0] == (await origin.replica()).position
         await store.close()
         await shipper(origin.store, place).ship()

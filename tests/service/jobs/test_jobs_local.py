@@ -53,7 +53,7 @@ async def test_a_job_makes_a_version_and_its_repetition_none(store, jobs_of):
     expected = M3L(scaling="auto").fit(train.X, train.Y, label_names=train.label_names)
     assert await estimator_of(context, "songs") == expected.to_bytes()
     assert (done.result.version, done.result.rows, done.result.held_out.rows) == (1, 225, test.n_rows)
-    # what was told on the way
+    # events while the job ran
     states = [data["state"] for _, kind, data in events if kind == "state"]
     assert states == ["queued", "running", "succeeded"]
     assert events[-1][2]["result"] == done.result.model_dump()

@@ -413,7 +413,8 @@ def test_other_requests_are_answered_while_a_file_is_read(server: Any) -> None:
     sender.start()
     eventually(lambda: processes(READER, ancestor=os.getpid()))
     n_meanwhile = 0
-    while n_meanwhile < 20 and processes(READER, ancestor=os.getpid()):  # no longer: the reader gives way to others
+    # At most 20 requests, because the parser gives way to them.
+    while n_meanwhile < 20 and processes(READER, ancestor=os.getpid()):
         assert listed(server) == []
         n_meanwhile += 1
     sender.join()
