@@ -187,7 +187,7 @@ async def test_the_error_of_a_failed_job_names_the_reason(sqlite_store, jobs_of)
     assert first.state == second.state == "failed"
     assert {first.error.code, second.error.code} <= {"training_refused", "timed_out"}
     assert second.error.code == "timed_out"
-    assert "job_timeout_seconds = 0.5" in second.error.detail
+    assert "job_timeout_seconds, 0.5 s" in second.error.detail
     assert processes(TRAINER, directory=jobs._context.settings.data_dir) == set()
 
 

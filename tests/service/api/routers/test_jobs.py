@@ -177,7 +177,7 @@ RANDOM = {"kind": "random", "trials": 3, "params": {"C": {"low": 0.1, "high": 1}
         ({"data": "songs"}, "/data", "must be an object$"),
         ({"data": {"stream": "nobody", "last": 5}}, None, "nobody"),
         ({"holdout": 1.0}, "/holdout", "must be < 1"),
-        ({"holdout": 1e-6}, "/holdout", "must leave rows for training and evaluation"),
+        ({"holdout": 1e-6}, "/holdout", "must leave rows for training and for evaluation"),
         ({"holdout": {"dataset": "songs", "split": "x"}}, "/holdout/split", "must be one of"),
         ({"holdout": {"dataset": "views"}}, "/holdout/dataset", "must have the views x; views has "),
         ({"search": {**GRID, "measure": "accuracy"}}, "/search/measure", "must be 'micro_f1'"),
