@@ -127,8 +127,8 @@ class Settings(BaseSettings):
 
     allowed_hosts: Names = ()
     """Host names that requests may use for this server, separated by commas: *.example.org for all names below one, *
-    for any. localhost and the listening address are always allowed, and any IP address if the server listens on every
-    interface. The server rejects other hosts with 421, against DNS rebinding."""
+    for any. localhost and the listening address are always allowed. If the server listens on every interface, any IP
+    address is allowed. The server rejects other hosts with 421, against DNS rebinding."""
 
     trusted_proxies: Names = ()
     """Addresses or networks, such as 10.0.0.0/8, of the load balancers in front of this server, separated by commas.
@@ -284,8 +284,8 @@ class Settings(BaseSettings):
     """Number of concurrent training processes per server process; 0 for none in this server."""
 
     job_threads: Annotated[int, Field(ge=1, le=256)] = 1
-    """Number of threads of a fit. A job keeps the number that it was submitted with: a resumed fit gives the same
-    result, bit for bit, only with the same number."""
+    """Number of threads of a fit. A job keeps the number that it was submitted with, because a resumed fit gives the
+    same result, bit for bit, only with the same number."""
 
     job_memory_bytes: Annotated[int, Field(ge=2**28)] = 2**32
     """Maximum bytes of memory of a training process, including its libraries (about 200 MB); a fit that needs more

@@ -114,8 +114,8 @@ async def suggest_changes(
 ) -> Response:
     """Suggests labels to merge, to put under a parent, to pause or to define better, with evidence and the request that
     applies the suggestion. Nothing is changed. Equal names in other spellings, and rare labels that are no longer used,
-    come from the current counts; other suggestions from the newest finished search for doubtful labels. A follower has
-    the suggestions for its leader."""
+    come from the current counts. The other suggestions come from the newest finished search for doubtful labels. A
+    follower has the suggestions for its leader."""
     leader = await leader_of(context, access, name)
     async with context.registry.use(leader) as hosted:
         replica = online(hosted)
