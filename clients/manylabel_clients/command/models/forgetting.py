@@ -38,7 +38,8 @@ def forget(
     client: Client,
     model: ModelName,
     ref: Annotated[
-        list[str] | None, Option(metavar="REF", help="Reference of the examples to forget. Repeatable.")
+        list[str] | None,
+        Option(metavar="REF", help="Reference of the examples to forget, of a person or a record. Repeatable."),
     ] = None,
     position: Annotated[
         list[str] | None,

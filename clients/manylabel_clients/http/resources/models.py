@@ -172,7 +172,7 @@ class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, LabelHealthCalls, Forget
         source : str, optional
             Source of the labels: "human" (default), "machine" or "rule".
         ref : str, optional
-            Your reference for the example, by which you can `forget` it.
+            Your reference for the example, by which you can `forget` it: of its record, or of the person in it.
         key : str, optional
             Idempotency key: a request with the same key is learnt once.
         """

@@ -269,7 +269,8 @@ class UpdateItem(RequestModel):
     """Source of the labels: a person; a model (`machine`), if no person has checked them; or a rule. Only the labels of
     people count in metrics and for a promise of precision; `sources` of the model sets what it learns from others."""
     ref: Ref = None
-    """Your reference for the example, such as a customer number: 1 to 128 bytes. It is stored in the log only."""
+    """Your reference for the example, 1 to 128 bytes: of the record that it was made from, or of the person that it is
+    about, such as a customer number. It is stored in the log only."""
 
 
 class LabelItem(RequestModel):

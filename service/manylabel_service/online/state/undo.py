@@ -65,7 +65,9 @@ class _OfLabel(NamedTuple):
             raise _changed_later(f"the label {after.name!r}", now == before)
         moved = (*self.names, after.name) if after.into is not None else ()
         if any(model.old_names.find(name) != after.into for name in moved):
-            raise ValueError(f"a later entry changed the label into which {after.name!r} was merged: undo that first")
+            raise ValueError(
+                f"a later entry changed the label into which {after.name!r} was merged: undo that entry first"
+            )
         if after.into is not None:
             model.old_names.unmerge(after.name, self.names, column)
         if before.name != after.name:
