@@ -54,8 +54,7 @@ OF_MOST = (
     "options; `--json` if they print a result, `--yes` if they ask for confirmation. A command asks before it deletes, "
     "revokes, forgets or rolls back. It does not ask before a change of labels that you name, such as a merge: "
     "`manylabel undo` takes it back, with the position that the command prints. The options of labelled files are "
-    "`--labels`, `--tags`, "
-    "`--separator`, `--ignore`, `--text`, `--weight` and `--zero-based`."
+    "`--labels`, `--tags`, `--separator`, `--ignore`, `--text`, `--weight` and `--zero-based`."
 )
 
 OF_FILES = ("labels", "tags", "separator", "ignore", "text", "weight", "zero_based")
