@@ -2,9 +2,9 @@
 
 Compiled functions are in files whose names begin with an underscore, and only there. Each specialisation, a function
 for given types of arguments, is compiled once per machine and stored on disk, or comes with the package
-(`manylabel_core.kernels`). It runs without Python's lock, divides like NumPy (without an exception, so that loops with
-a division vectorise), and never reorders floating-point sums: the same input gives the same bits, however it is grouped
-into calls, and whatever processor it was compiled for.
+(`manylabel_core.kernels`). It runs without Python's lock, and divides like NumPy: without an exception, so that loops
+with a division vectorise. It never reorders floating-point sums. So the same input gives the same bits for every
+grouping into calls and on every processor.
 """
 
 import functools
@@ -139,11 +139,11 @@ class _Index(IndexDataCacheFile):
 class KernelCache(FunctionCache):
     """Specialisations of one function on disk: those of this machine, then those that came with the package.
 
-    It differs from numba's in three ways. A specialisation is found only while the sources of all functions that it
-    may have compiled in are unchanged: numba looks at the function's own file alone. The files of compiled code are
-    private to a process: numba numbers them per function, so two processes that compile a function at the same time for
-    different types would use one number, and every later lookup for one type would find the code of the other. And
-    it also finds the package's files, for the targets that this processor runs.
+    It differs from numba's in three ways. A specialisation is found only while the sources of all functions that it may
+    have compiled in are unchanged: numba looks at the function's own file alone. The files of compiled code are private
+    to a process. Numba numbers them per function, so two processes that compile a function at the same time for
+    different types would use one number. Every later lookup for one type would then find the code of the other. And it
+    also finds the package's files, for the targets that this processor runs.
 
     Attributes
     ----------

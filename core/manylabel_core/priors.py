@@ -46,7 +46,7 @@ def matrix(R: ArrayLike, n_labels: int | None = None) -> NDArray[np.float64]:
     smallest, largest = np.linalg.eigvalsh(R)[[0, -1]]
     if not smallest > len(R) * np.finfo(float).eps * max(largest, 0.0):
         raise ValueError(
-            f"R must be positive definite, its smallest eigenvalue is {smallest:.6g} (largest {largest:.6g}); "
+            f"R must be positive definite, but its smallest eigenvalue is {smallest:.6g} (largest {largest:.6g}); "
             "manylabel_core.priors.positive_definite adds what is missing"
         )
     return R
@@ -64,7 +64,7 @@ def symmetric(R: ArrayLike, n_labels: int | None = None, name: str = "R") -> NDA
     R = R.astype(np.float64)
     asymmetry = np.abs(R - R.T).max()
     if asymmetry > 1e-8 * np.abs(R).max():
-        raise ValueError(f"{name} must be symmetric, it differs from its transpose by up to {asymmetry:.3g}")
+        raise ValueError(f"{name} must be symmetric, but it differs from its transpose by up to {asymmetry:.3g}")
     return np.asarray((R + R.T) / 2)
 
 
@@ -85,7 +85,7 @@ def positive_definite(R: ArrayLike, eps: float | None = None) -> Prior:
     R = symmetric(R)
     smallest, largest = np.linalg.eigvalsh(R)[[0, -1]]
     if largest <= 0:
-        raise ValueError(f"R must have a positive eigenvalue, its largest is {largest:.6g}")
+        raise ValueError(f"R must have a positive eigenvalue, but its largest is {largest:.6g}")
     if eps is None:
         # With eps on both ends: smallest + eps = FLOOR * (largest + eps).
         eps = max(0.0, float((FLOOR * largest - smallest) / (1 - FLOOR)))

@@ -127,9 +127,9 @@ def as_rows(X: Matrix, dtype: DTypeLike = np.float32) -> tuple[Rows, int]:
 
     Parameters
     ----------
-    X : array-like or sparse matrix of shape (n_samples, n_features)
-        Real numbers. NaN in an array, and an entry that a sparse matrix does not store, are missing values; repeated
-        entries of a sparse matrix are added, as SciPy defines it.
+    X : array-like or sparse matrix of shape (n_samples, n_features) Real numbers. NaN in an array, and an entry that a
+        sparse matrix does not store, are missing values. Repeated entries of a sparse matrix are added, as SciPy
+        defines it.
 
     Raises
     ------

@@ -104,9 +104,9 @@ class State(NamedTuple):
     def to_buffer(self) -> memoryview:
         """Return the output of `to_bytes` in a separate buffer, without a second copy; other threads run meanwhile."""
         if taken := [key for key in _RESERVED if key in self.header]:
-            raise ValueError(f"header: the key {taken[0]!r} is taken")
+            raise ValueError(f"header: the key {taken[0]!r} is reserved")
         if "__metadata__" in self.arrays:
-            raise ValueError("arrays: the name '__metadata__' is taken")
+            raise ValueError("arrays: the name '__metadata__' is reserved")
         plain = _plain(self.header)
         sources = {name: _storable(name, array) for name, array in self.arrays.items()}
         names = sorted(sources, key=lambda name: (_RANKS[_plain_type(sources[name])], name))
@@ -163,7 +163,7 @@ class State(NamedTuple):
         if type(version) is not int or version < 1:
             raise DamagedState("the header has no format")
         if version > FORMAT:
-            raise NewerState(f"written in format {version}; this version reads up to format {FORMAT}")
+            raise NewerState(f"the file has format {version}; this version reads formats up to {FORMAT}")
         arrays = _arrays(outer, view[begin:])
         try:
             sound = checksum == _checksum(arrays, header)
@@ -240,7 +240,7 @@ def _header(outer: dict[str, Any]) -> dict[str, Any]:
     try:
         header = json.loads(outer.pop("__metadata__")[KEY])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DamagedState(f"no header under {KEY!r}: {error}") from error
+        raise DamagedState(f"the metadata has no valid header under {KEY!r}: {error}") from error
     if not isinstance(header, dict):
         raise DamagedState("the header is not a JSON object")
     return header
@@ -278,5 +278,5 @@ def _array(view: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], begin
     try:
         array = np.frombuffer(view[begin:end], dtype=dtype).reshape(shape)
     except ValueError as error:  # empty, and with an axis longer than any array's
-        raise DamagedState(f"no array can have the shape {shape}: {error}") from error
+        raise DamagedState(f"an array cannot have the shape {shape}: {error}") from error
     return array if array.flags.writeable and array.flags.aligned else array.copy()

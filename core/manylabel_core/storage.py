@@ -55,8 +55,8 @@ def enlarged(array: NDArray[Any], shape: tuple[int, ...], touch: bool = False) -
     """Return the array if it has at least this shape, otherwise a larger copy padded with zeros.
 
     Axes that are too short become at least twice as long, so repeated growth by one costs a constant number of copies
-    for each element. With `touch`, zeros are written to the requested shape: otherwise the system provides the memory
-    page by page when it is first written to, which takes longer than learning an example.
+    for each element. With `touch`, zeros are written to the requested shape. Otherwise the system provides each page of
+    memory at the first write to it, which takes longer than learning an example.
     """
     for have, need in zip(array.shape, shape, strict=True):
         if have < need:

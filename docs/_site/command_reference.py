@@ -51,7 +51,9 @@ LEFT_OUT = {"[OPTIONS]", "[COMMAND] [ARGS]..."}
 OF_MOST = (
     "`MODEL`, `LABEL` and `NAME` are the names of a model, a label and a dataset; `JOB` and `ID` are the ids of a job, "
     "and of a webhook or key (the part of the key between its two underscores). Commands that call a server have these "
-    "options; `--json` if they print a result, `--yes` if they ask for confirmation. The options of labelled files are "
+    "options; `--json` if they print a result, `--yes` if they ask for confirmation. A command asks before it deletes, "
+    "revokes, forgets or rolls back. It does not ask before a change of labels that you name, such as a merge: "
+    "`manylabel undo` takes it back, with the position that the command prints. The options of labelled files are "
     "`--labels`, `--tags`, `--separator`, `--ignore`, `--text`, `--weight` and `--zero-based`."
 )
 

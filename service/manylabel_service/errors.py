@@ -164,9 +164,9 @@ class ModelExists(ServiceError, kind="conflict"):
 
 class ModelIsTrained(ServiceError, kind="conflict", title="Model is trained by jobs"):
     message = (
-        "model {self.name!r} is trained by jobs and does not learn from single examples: to measure it, keep its "
-        "predictions (predict?keep=true) and post their labels (POST /v1/models/{self.name}/labels); to have it learn, "
-        "train a new version, or create an online model from one (init_from)"
+        "model {self.name!r} is trained by jobs, and does not learn from single examples. To measure it, store its "
+        "predictions (predict?keep=true) and submit their labels (POST /v1/models/{self.name}/labels). To improve it, "
+        "train a new version, or create an online model from a version (init_from)"
     )
     name: str
 
@@ -189,13 +189,13 @@ class ModelHasFollowers(ServiceError, kind="conflict"):
 
 class NoRollback(ModelIsTrained):
     message = (
-        "model {self.name!r} is trained by jobs and has versions instead of snapshots: to go back, promote an earlier "
-        "one (POST /v1/models/{self.name}/promote, manylabel models promote {self.name} VERSION)"
+        "model {self.name!r} is trained by jobs, and has versions instead of snapshots: promote an earlier version to "
+        "go back (POST /v1/models/{self.name}/promote, manylabel models promote {self.name} VERSION)"
     )
 
 
 class NoReliability(ModelIsTrained):
-    message = "model {self.name!r} is trained by jobs: its scores are measured, but not its probabilities"
+    message = "model {self.name!r} is trained by jobs: the server measures its scores, but not its probabilities"
 
 
 class ModelIsOnline(ServiceError, kind="conflict", title="Model learns online"):
@@ -242,7 +242,7 @@ class DocumentNewer(ReleaseTooOld):
 
 
 class ReplayMismatch(IncompatibleRelease, kind="unavailable"):
-    message = "{self.detail}: this replica does not serve it; the others do"
+    message = "{self.detail}: this replica does not serve the model; the other replicas do"
 
 
 class QueueFull(ServiceError, kind="busy"):
@@ -258,8 +258,8 @@ class QueueFull(ServiceError, kind="busy"):
 
 class TooManyWatchers(ServiceError, kind="busy", code="queue_full"):
     message = (
-        "{self.limit} clients watch the events of model {self.name!r}, the limit: disconnect one, or retry in "
-        "{self.retry_after:g} s"
+        "the limit of {self.limit} clients that watch the events of model {self.name!r} is reached: disconnect one, or "
+        "retry in {self.retry_after:g} s"
     )
     name: str
     limit: int
@@ -335,7 +335,7 @@ class ForgetRunning(ServiceError, kind="conflict"):
 
 
 class ReceiptNotFound(ServiceError, kind="missing"):
-    message = "model {self.name!r} has no receipt {self.id!r}; the server stores the latest 100"
+    message = "model {self.name!r} has no receipt {self.id!r}; the server stores the latest 100 receipts of a model"
     name: str
     id: str
 
@@ -461,15 +461,15 @@ class PredictionLabelled(PredictionError, kind="conflict", title="Prediction alr
 
 class PredictionNotDeferred(PredictionError, kind="conflict", title="Teacher not asked"):
     message = (
-        "prediction {self.id!r} said ask: false, so labels of {self.source!r} are refused: a model that learns its own "
-        "answers as those of the teacher keeps no promise of parity"
+        "the model answered prediction {self.id!r} without the teacher (ask is false), so labels of {self.source!r} "
+        "are rejected: a model that learns its own answers cannot keep its promise of parity"
     )
     source: str
 
 
 class PredictionsFull(ServiceError, kind="busy", title="Too many stored predictions"):
     message = (
-        "model {self.name!r} already stores {self.limit} without labels, the limit; label some, or wait until they "
+        "model {self.name!r} stores {self.limit} without labels, which is the limit; label some, or wait until they "
         "expire"
     )
     name: str
@@ -505,7 +505,9 @@ class VersionDiffers(ServiceError, kind="conflict"):
 
 
 class VersionDamaged(ServiceError, kind="broken"):
-    message = "version {self.version} of model {self.name!r} cannot be loaded ({self.detail}); promote another version"
+    message = (
+        "the server cannot load version {self.version} of model {self.name!r} ({self.detail}); promote another version"
+    )
     name: str
     version: int
     detail: str
@@ -554,7 +556,7 @@ class InvalidDataset(ServiceError, kind="invalid"):
 
 
 class JobNotFound(ServiceError, kind="missing"):
-    message = "there is no job {self.id!r}; the server stores the latest 1,000 ended jobs"
+    message = "there is no job {self.id!r}; of ended jobs, the server stores the latest 1,000"
     id: str
 
 
@@ -572,7 +574,9 @@ class JobNotRetryable(ServiceError, kind="conflict", title="Job neither failed n
 
 
 class JobsFull(ServiceError, kind="busy", title="Too many jobs"):
-    message = "{self.limit:,} jobs are queued or running, the limit: retry when some have ended, or cancel some"
+    message = (
+        "the limit of {self.limit:,} queued and running jobs is reached: retry when a job has ended, or cancel one"
+    )
     limit: int
     retry_after: float = 30.0
 

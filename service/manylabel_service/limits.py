@@ -40,8 +40,8 @@ class Limits:
     """Maximum depth of nested objects in a record, including the record itself; the server rejects more with 422."""
 
     max_record_fields: int = 50_000
-    """Maximum number of fields of a record, including fields of nested objects and strings in lists; also of numbers of
-    an example in a request, and of its labels. The server rejects more with 422."""
+    """Maximum number of fields of a record, including fields of nested objects and strings in lists. It is also the
+    maximum number of numbers, and of labels, of an example in a request. The server rejects more with 422."""
 
     max_queue_examples: int = 100_000
     """Maximum number of examples waiting to be learnt, per model; further updates get 429."""

@@ -1,7 +1,7 @@
 """The server's settings: one class, read from flags, environment and file.
 
-A flag (``--data-dir``) overrides the environment variable (``MANYLABEL_DATA_DIR``), which overrides the key in the
-TOML file named by ``--config`` or ``MANYLABEL_CONFIG`` (``data_dir = ...``), which overrides the default.
+A flag (``--data-dir``) takes precedence over an environment variable (``MANYLABEL_DATA_DIR``). Both take precedence
+over the TOML file named by ``--config`` or ``MANYLABEL_CONFIG`` (``data_dir = ...``), and all over the default.
 """
 
 import os
@@ -127,8 +127,8 @@ class Settings(BaseSettings):
 
     allowed_hosts: Names = ()
     """Host names that requests may use for this server, separated by commas: *.example.org for all names below one, *
-    for any. localhost and the listening address are always allowed, and any IP address if the server listens on every
-    interface. The server rejects other hosts with 421, against DNS rebinding."""
+    for any. localhost and the listening address are always allowed. If the server listens on every interface, any IP
+    address is allowed. The server rejects other hosts with 421, against DNS rebinding."""
 
     trusted_proxies: Names = ()
     """Addresses or networks, such as 10.0.0.0/8, of the load balancers in front of this server, separated by commas.
@@ -224,8 +224,8 @@ class Settings(BaseSettings):
     returned."""
 
     max_queue_wait_seconds: PositiveFloat = 2.0
-    """Maximum total seconds that a request may wait in queues after its headers were read: for a body of 64 KiB or more
-    to be parsed, and for an update to be learnt. A request that has waited this long, or is expected to, gets 429;
+    """Maximum total seconds that a request may wait in queues after its headers were read. A body of 64 KiB or more
+    waits to be parsed, and an update to be learnt. A request that has waited this long, or is expected to, gets 429;
     streams get backpressure instead."""
 
     max_models: Annotated[int, Field(ge=1, le=100_000)] = 100_000
@@ -284,8 +284,8 @@ class Settings(BaseSettings):
     """Number of concurrent training processes per server process; 0 for none in this server."""
 
     job_threads: Annotated[int, Field(ge=1, le=256)] = 1
-    """Number of threads of a fit. A job keeps the number that it was submitted with: a resumed fit gives the same
-    result, bit for bit, only with the same number."""
+    """Number of threads of a fit. A job keeps the number that it was submitted with, because a resumed fit gives the
+    same result, bit for bit, only with the same number."""
 
     job_memory_bytes: Annotated[int, Field(ge=2**28)] = 2**32
     """Maximum bytes of memory of a training process, including its libraries (about 200 MB); a fit that needs more

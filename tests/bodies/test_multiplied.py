@@ -53,7 +53,7 @@ def test_every_product_of_parameters_bounds_time_and_memory(server: Server) -> N
         size = len(load.content)
         server.forget_peak()
         before = server.memory("VmRSS")
-        time.sleep(0.2)  # for what the request before left to do
+        time.sleep(0.2)  # the server may still work for the previous request
         beside.longest = server.worst[0] = 0.0
         try:
             status, text = server.ask(load.method, load.path, load.content, load.media_type)

@@ -121,7 +121,7 @@ def test_a_confirmed_label_is_not_asked_again(watched: Watched, site: Site, name
     assert_no_sideways_scrolling(page)
     assert_accessible(page)
     page.keyboard.press("Enter")
-    page.get_by_role("link", name="Models").first.click()  # what was chosen is sent when the page is left
+    page.get_by_role("link", name="Models").first.click()  # the page sends the choices when the user leaves it
     eventually(lambda: len(model.doubts().doubts) == n_doubts - 1)
     assert model.metrics().corrections is None
 

@@ -35,7 +35,7 @@ def test_many_models_are_listed_and_filtered(watched: Watched, new_site: Site) -
     page.go_back()
     expect(rows).to_have_count(100)
     page.locator("ml-table.models").get_by_label("Filter").fill("model-0000")
-    expect(rows).to_have_count(1)  # the line that says that none fits
+    expect(rows).to_have_count(1)  # the only row says that no model matches the filter
     expect(rows.first).not_to_contain_text("falt")
     page.locator("ml-table.models").get_by_label("Filter").fill("")
     page.get_by_label("Names that begin with").fill("model-0000")

@@ -67,7 +67,7 @@ def test_a_record_is_predicted_explained_and_taught(watched: Watched, any_site: 
     assert float(taught.nth(1).inner_text()) == after.probabilities["zoo"]
     assert_accessible(page)
 
-    page.reload()  # the last example is where one begins
+    page.reload()  # the form begins with the last example
     expect(page.get_by_text("It is the one that you tried last.")).to_be_visible()
     assert page.get_by_label("pages", exact=True).input_value() == "3"
     page.get_by_label("pages", exact=True).fill("7")  # another example: learnt by itself

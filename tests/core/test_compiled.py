@@ -57,7 +57,8 @@ def run(directory: Path) -> dict[str, int]:
     results = ", ".join(f'"{name}": {name}.outer(1)' for name in PACKAGES)
     script = "\n".join(["import json", *imports, f"print(json.dumps({{{results}}}))"])
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    environment |= {"PYTHONPATH": str(directory), "PYTHONDONTWRITEBYTECODE": "1"}  # which it finds by size and time
+    # Python finds bytecode by size and time of the source.
+    environment |= {"PYTHONPATH": str(directory), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     found: dict[str, int] = json.loads(done.stdout)
     return found

@@ -33,9 +33,9 @@ def test_a_matrix_that_is_positive_definite_passes_unchanged():
 
 
 def test_a_matrix_that_is_not_positive_definite_is_refused_with_its_smallest_eigenvalue():
-    with pytest.raises(ValueError, match=r"R must be positive definite, its smallest eigenvalue is -1 "):
+    with pytest.raises(ValueError, match=r"R must be positive definite, but its smallest eigenvalue is -1 "):
         priors.matrix(INDEFINITE)
-    with pytest.raises(ValueError, match="R must be positive definite, its smallest eigenvalue is"):
+    with pytest.raises(ValueError, match="R must be positive definite, but its smallest eigenvalue is"):
         priors.matrix(np.ones((2, 2)))
 
 
@@ -45,7 +45,7 @@ def test_a_matrix_that_is_not_positive_definite_is_refused_with_its_smallest_eig
         (np.ones((2, 3)), "R must be a square matrix"),
         (np.zeros((0, 0)), "R must be a square matrix"),
         (np.eye(3), r"R must have the shape \(n_labels, n_labels\), \(2, 2\)"),
-        (np.array([[1.0, 0.2], [0.1, 1.0]]), "R must be symmetric, it differs from its transpose by up to 0.1"),
+        (np.array([[1.0, 0.2], [0.1, 1.0]]), "R must be symmetric, but it differs from its transpose by up to 0.1"),
         (np.array([[1.0, np.nan], [np.nan, 1.0]]), "R must hold finite real numbers"),
         (np.array([["1", "0"], ["0", "1"]]), "R must hold finite real numbers"),
     ],

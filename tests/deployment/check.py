@@ -172,7 +172,8 @@ def check(deployment: Deployment, seconds: float) -> None:
         raise RuntimeError("the answers are not those from before")
     say("and the answers are those from before")
     lose_store(deployment, clients, seconds)
-    if ask_trained(deployment)["predictions"] != trained["predictions"]:  # its position is of the store
+    # The position differs, because it belongs to the store.
+    if ask_trained(deployment)["predictions"] != trained["predictions"]:
         raise RuntimeError("the trained model answers differently after the restore")
 
 

@@ -127,7 +127,7 @@ class Deployment:
     def _is_well(self, service: str) -> bool:
         if service == "redis":
             return self._execute(service, "redis-cli", "ping").stdout == "PONG\n"
-        if service == "worker":  # which takes no requests: whether it works is seen by what it does
+        if service == "worker":  # a worker takes no requests; its jobs show whether it works
             return self._inspect(service, "{{.State.Running}}") == "true"
         if service == "balancer":
             return self._inspect(service, "{{.State.Health.Status}}") == "healthy"

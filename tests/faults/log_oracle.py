@@ -43,7 +43,7 @@ class LogReader:
         while True:
             with contextlib.suppress(StorageUnavailable):
                 await self.read_to_end()
-            await asyncio.sleep(READ_SECONDS)  # its pace: it reads what is there
+            await asyncio.sleep(READ_SECONDS)  # interval between two reads of the log
 
     async def read_to_end(self) -> None:
         while entries := await self._store.logs.read(self.record, self.position, 1_000):

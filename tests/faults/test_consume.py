@@ -156,7 +156,8 @@ def test_each_tenant_learns_its_partition_once_despite_kills(
     killed = consumers.start(*arguments, code=KILLED_BEFORE_COMMIT)
     assert killed.wait() == -signal.SIGKILL
     learnt = sum(map(updates, tenants))
-    assert learnt > sum(broker.committed(TOPIC, GROUP).values())  # it had learnt what it could not commit
+    # The killed consumer had learnt messages that it did not commit.
+    assert learnt > sum(broker.committed(TOPIC, GROUP).values())
 
     consumer = consumers.start(*arguments)
     eventually(lambda: sum(map(updates, tenants)) > learnt)
@@ -201,7 +202,7 @@ def test_a_consumer_that_lost_its_partitions_learns_nothing_twice(
     stalled.signal(signal.SIGSTOP)  # it has messages that it has not learnt, and others that it has not committed
     other = consumers.start(*arguments)
     produce(200, 400)
-    eventually(lambda: sum(map(updates, tenants)) > 900)  # the group gave the partitions to the other one
+    eventually(lambda: sum(map(updates, tenants)) > 900)  # the group gave the partitions to the other consumer
     stalled.signal(signal.SIGCONT)
     everything = dict.fromkeys(range(N_PARTITIONS), 400)
     eventually(lambda: broker.committed(TOPIC, GROUP) == everything, otherwise=lambda: stalled.output + other.output)

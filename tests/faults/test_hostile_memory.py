@@ -46,8 +46,8 @@ class Others:
         self.longest_seconds = 0.0
 
     def __enter__(self) -> Self:
-        Path(f"/proc/{self._server.pid}/clear_refs").write_text("5")  # the highest is as of now
-        self._before = self._memory("VmRSS") + self._memory("VmSwap")  # what comes back from the swap is no gain
+        Path(f"/proc/{self._server.pid}/clear_refs").write_text("5")  # the peak begins with the current value
+        self._before = self._memory("VmRSS") + self._memory("VmSwap")  # memory that returns from the swap is no growth
         self._thread.start()
         return self
 

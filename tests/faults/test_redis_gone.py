@@ -70,7 +70,7 @@ def test_predictions_continue_and_updates_are_refused_without_redis(
         eventually(lambda server=server: _update(server, timeout=120).status_code == 200)
         eventually(lambda server=server: "stale_seconds" not in _predict(server).json())
     eventually(lambda: _updates(replicas[0]) == _updates(replicas[1]))
-    # Two were answered. A refused one may have got in as well: its answer, not its effect, was lost.
+    # Two updates were acknowledged. A refused update may also be in the log, because only its response was lost.
     assert learnt + 2 <= _updates(replicas[0]) <= learnt + 4 + 2 * 10
     assert _predict(replicas[0]).json() == _predict(replicas[1]).json()
 

@@ -151,7 +151,7 @@ async def _kill_replicas(servers: Sequence[Any], faults: Faults, rng: random.Ran
         disturbed.killed[server.port] += 1
         await _random_moment(rng, 0.0, 0.3)
         server.start(wait=False)
-        if rng.random() < 0.6:  # of the others some are still restoring when the next one is killed
+        if rng.random() < 0.6:  # some servers are still restoring models when the next server is killed
             await _ready_within(server, 4.0)
 
 
@@ -180,7 +180,7 @@ async def _freeze(server: Any, faults: Faults, disturbed: Disturbed) -> None:
     await asyncio.sleep(faults.seconds / 8)  # the moment of the fault
     os.kill(server.pid, signal.SIGSTOP)
     try:
-        await asyncio.sleep(faults.frozen_seconds)  # it is the fault: the others go on meanwhile
+        await asyncio.sleep(faults.frozen_seconds)  # the process is frozen for this time, and the others keep running
     finally:
         os.kill(server.pid, signal.SIGCONT)
     disturbed.frozen += 1
@@ -251,7 +251,7 @@ async def _status_at(http: httpx2.AsyncClient, position: str) -> dict[str, Any]:
 
     async def there() -> dict[str, Any] | None:
         status = dict((await http.get(str(http.base_url).rstrip("/"))).raise_for_status().json())
-        del status["bytes"]  # of memory: allocated differently by one that restored
+        del status["bytes"]  # bytes of memory, which differ in a process that restored the model
         return status if status["position"] == position else None
 
     return await eventually_async(there, SETTLED_SECONDS)

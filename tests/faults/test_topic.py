@@ -78,7 +78,7 @@ def test_a_topic_is_learnt_exactly_once_despite_kills(
         eventually(lambda: updates(model) > 2 * PART + PART // 4)
         consumer.kill()
         server.kill()
-        partition.commit(PART // 2)  # the commits after this one were lost with it
+        partition.commit(PART // 2)  # later commits count as lost
         server.start()
 
         consumer.start()

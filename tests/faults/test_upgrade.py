@@ -244,7 +244,7 @@ async def _alone(client: AsyncClient) -> bool:
 async def _withheld(client: AsyncClient) -> dict[bool, Any]:
     """Return what both servers report of themselves, once the other one has reported what it withholds."""
     told = {one.this: one for one in (await client.replicas()).replicas}
-    return told if False in told and told[False].withheld else {}  # one that is busy is not listed for a while
+    return told if False in told and told[False].withheld else {}  # a busy server is not listed for a while
 
 
 async def _is_refused(server: Any) -> bool:

@@ -59,7 +59,7 @@ def test_an_event_whose_delivery_was_not_recorded_is_sent_again(
         client.model("m").update({"a": 1.0}, ["x"])
         assert arrived.wait(DEADLINE_SECONDS)
         if not responds:
-            time.sleep(2 * POLL_SECONDS)  # what it holds is written down by now: what is being sent is part of that
+            time.sleep(2 * POLL_SECONDS)  # by now the server has stored its queue, with the event that it sends
     server.kill()
     receiver.respond = lambda handler: status(handler, 204)
     release.set()

@@ -189,7 +189,7 @@ class TrafficClient:
         self._serial += 1
         key = f"{model}/r{self._number}.{self._serial}"
         body = {"position": self._rng.choice(snapshots)["position"]}
-        accepts = {"snapshot_not_found"}  # one of the others made it superfluous
+        accepts = {"snapshot_not_found"}  # another client's snapshot replaced this one
         answer = await self._surely("rollback", model, body, {"Idempotency-Key": key}, accepts=accepts)
         if answer.is_success:
             self._history.rollbacks[key] = answer.json()["position"]

@@ -53,7 +53,7 @@ def base() -> None:
             learn(algorithm=algorithm, scaling=scaling)
         learn_numbered(algorithm=algorithm)
     columns = IndexColumns()
-    for indices in ([3, 9], [4, 9]):  # with gaps, so that they are not the columns
+    for indices in ([3, 9], [4, 9]):  # indices with gaps, so that they differ from the columns
         columns.add(np.array(indices, dtype=np.int32))
     next_cut(np.frombuffer(b"[1,2]", dtype=np.uint8), 0, 1, np.zeros(1, dtype=np.uint8), 0)
 

@@ -17,7 +17,7 @@ from tests.support.waiting import DEADLINE_SECONDS
 
 TOKEN = "0123"
 TIME = "2026-11-23T14:15:42.626093Z"
-# Recorded, but for what can be told from the rest.
+# Recorded from Label Studio, without fields that follow from the other fields.
 TASK: dict[str, Any] = {
     "meta": {}, "created_at": TIME, "updated_at": TIME, "is_labeled": False, "overlap": 1, "total_annotations": 0,
     "cancelled_annotations": 0, "total_predictions": 0, "comment_count": 0, "unresolved_comment_count": 0,

@@ -25,7 +25,7 @@ START_SECONDS = 300.0
 """A first start compiles every kernel; on a busy machine that takes a while."""
 STOP_SECONDS = 300.0
 PATIENT = (
-    *("--job-niceness", "0"),  # tests that wait for trainings run beside others
+    *("--job-niceness", "0"),  # tests that wait for training run at the same time as others
     *("--header-timeout-seconds", "120"),
     *("--load-timeout-seconds", "120"),
     *("--redis-timeout-seconds", "120"),

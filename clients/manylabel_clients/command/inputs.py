@@ -155,7 +155,9 @@ def _rows(path: Path, labelled: bool, labels: str | None, table: TableOptions) -
         check_labelled(path, labels, table)
     for line, x, y, weight, ref in read_rows(path, labels, table):
         if y is None and labelled:
-            raise Failure(f"{path}, line {line}: its labels are unknown; --empty none if an empty cell means none")
+            raise Failure(
+                f"{path}, line {line}: its labels are unknown; add --empty none if an empty cell means no label"
+            )
         yield Item(f"line {line}", x, y, weight, ref)
 
 

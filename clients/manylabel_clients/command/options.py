@@ -169,7 +169,7 @@ def read_key(path: Path) -> Secret:
     try:
         text = path.read_text().strip()
     except UnicodeDecodeError:
-        raise Failure(f"--api-key-file: {path} has no key, it is no text") from None
+        raise Failure(f"--api-key-file: {path} has no key, because the file is not text") from None
     except OSError as error:
         raise Failure(f"--api-key-file cannot be read: {error}") from error
     if not text:

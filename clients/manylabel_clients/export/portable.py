@@ -42,7 +42,7 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
     """Return an online model from a snapshot of it.
 
     Raises CannotExport if it is not linear, hashes its features, has learnt nothing, has groups, parents or titles that
-    count, or has more than `MAX_WEIGHTS`; DamagedState if the bytes are no snapshot.
+    count, or has more weights than `MAX_WEIGHTS`; DamagedState if the bytes are no snapshot.
     """
     arrays, header = State.from_bytes(snapshot)
     spec = header["spec"]

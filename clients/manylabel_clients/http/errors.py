@@ -141,8 +141,8 @@ class NotFound(ApiError):
 
 
 class Conflict(ApiError):
-    """The state of an object does not allow the request: a name is taken, a dataset is in use, a job has ended, a
-    prediction has its labels, a request with the same key is still running, or the model is of the other kind."""
+    """The state of an object does not allow the request. For example, a name is taken, a dataset is in use, a job has
+    ended, a prediction has its labels, or a request with the same key is still running."""
 
 
 class Expired(ApiError):

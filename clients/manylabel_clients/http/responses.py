@@ -674,7 +674,7 @@ class Suggestion:
     into: str | None = None  #: Label to merge into, for ``name`` and ``merge``.
     parent: str | None = None  #: Suggested parent, for ``parent``.
     evidence: SuggestionEvidence
-    request: SuggestedRequest | None = None  #: Request that applies the suggestion; None for a vague label, for a merge of a label that groups or parents name, and for a parent if these name too many labels.
+    request: SuggestedRequest | None = None  #: Request that applies the suggestion. It is None for a vague label, for a merge of a label that groups or parents name, and for a parent if groups and parents name too many labels.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelHealth:

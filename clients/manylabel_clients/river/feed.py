@@ -71,7 +71,7 @@ def feed(
 
     The rows are sent by `Model.learn`, in batches, under the key `feed_id`. The server stores the number of the last
     row learnt under a key, and does not learn rows up to it again. So an interrupted feed (network, killed server,
-    invalid row, Ctrl-C) is resumed exactly, if the stream returns the same rows and `feed_id` is the same.
+    invalid row, Ctrl-C) can be resumed exactly. The stream must return the same rows, and `feed_id` must be the same.
 
     Parameters
     ----------

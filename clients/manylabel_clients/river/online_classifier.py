@@ -155,9 +155,9 @@ class OnlineClassifier(base.MultiLabelClassifier):
         """Return for each predicted label an `Explanation`: the `k` features with the largest contributions for and
         against it.
 
-        The contributions and the `rest` add up to the label's score minus the threshold; with `optimise`, to half the
-        difference between its log-odds and those of its threshold. Raises ValueError if `k` is below 1, or the
-        estimator has a kernel.
+        The contributions and the `rest` add up to the label's score minus the threshold. With `optimise`, this is half
+        the difference between the log-odds of the label and the log-odds of its threshold. Raises ValueError if `k` is
+        below 1, or the estimator has a kernel.
         """
         check_count("k", k, MAX_COLUMNS)
         row, values = self._encoder.rows([x]), self._encoder.values(x)

@@ -29,8 +29,8 @@ class RemoteModel(base.MultiLabelClassifier):
     in pipelines and in `evaluate.progressive_val_score`, with two requests per example; for streams, `feed` is many
     times faster, and the server computes metrics.
 
-    The model is on the server. A clone, a deep copy or an unpickled copy is therefore another handle of the same model:
-    cloning resets nothing, and all handles share what is learnt.
+    The model is on the server. A clone, a deep copy or an unpickled copy is therefore another handle of the same model.
+    Cloning resets nothing, and all handles share the learnt state.
 
     As in river, the `y` of `learn_one` may list some labels only; the others are unknown for that example.
     Features and labels may appear at any time, unless the model declares them.

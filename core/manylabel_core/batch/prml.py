@@ -30,7 +30,7 @@ class PrML(PrMLParameters, PrivilegedLearner):
     It minimises Eq. (29) of docs/mathematics.md, which also states the differences from the paper, over a dictionary D,
     coefficients W, correcting weights w~ and intercepts. The privileged features of a label are the signs of the other
     labels of the example and a constant 1. They determine for which sets of labels an example may miss its margin at
-    the cost C. They are known in training only: predictions are those of the linear model `Z = D'W`.
+    the cost C. They are known in training only, so predictions use the linear model `Z = D'W` alone.
 
     **If no example misses its margin by more than C / rho, the privileged features are idle**, and the model is an SVM
     with the squared hinge loss and weights of low rank. On the paper's datasets they gave no measurable gain, see

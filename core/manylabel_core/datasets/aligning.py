@@ -25,7 +25,7 @@ def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Data
     unknown = dataset.views.keys() - like.views.keys()
     if unknown:
         due = ", ".join(like.views)
-        raise ValueError(f"the views are {', '.join(dataset.views)}, expected {due}")
+        raise ValueError(f"the dataset has the views {', '.join(dataset.views)}, but expected are {due}")
     if for_labels and not set(dataset.label_names) & set(like.label_names):
         raise ValueError(f"the dataset has none of the labels to predict ({_some(like.label_names)})")
     dataset = with_views(dataset, like)

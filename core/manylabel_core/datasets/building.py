@@ -167,10 +167,10 @@ def checked(dataset: Dataset) -> Dataset:
     if not dataset.n_rows:
         raise BadDataset("there are no rows")
     if not dataset.n_labels:
-        raise BadDataset("there are no labels: expected at least one")
+        raise BadDataset("the data have no labels, and need at least one")
     if empty := [name for name, view in dataset.views.items() if not view.shape[1]]:
         of_view = "" if len(dataset.views) == 1 else f" in view {empty[0]!r}"
-        raise BadDataset(f"there are no features{of_view}: expected at least one")
+        raise BadDataset(f"the data have no features{of_view}, and need at least one")
     return dataset
 
 

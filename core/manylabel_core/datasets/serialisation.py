@@ -20,9 +20,10 @@ View = NDArray[np.float32] | sp.csr_array
 """Features of shape (n_samples, n_features), float32, dense or CSR."""
 
 VERSION = 2
-"""Header: {"kind", "version", "views": [[name, columns, sparse, named]], "splits": [name]}; if rows lack views,
-"missing": [numbers of the views that some rows lack]; if rows are records, "text": their text options; and from version
-2 on, "weighted": true. Without weights a dataset is written as version 1, which older programs read.
+"""Header: {"kind", "version", "views": [[name, columns, sparse, named]], "splits": [name]}. If rows lack views,
+"missing" lists the numbers of the views that some rows lack. If rows are records, "text" has their text options. From
+version 2 on, "weighted" is true for rows with weights. Without weights a dataset is written as version 1, which older
+programs read.
 """
 
 KIND = "dataset"

@@ -44,10 +44,10 @@ class Group(NamedTuple):
 class LabelStructure:
     """Structure of labels: disjoint groups, and a forest of parents.
 
-    A set of labels is consistent if it has the parent of each of its labels, at most one label of each group, and
-    exactly one label of a group with exactly one true label, if the set has the parent of the group or the group has no
-    parent. All labels of a group have the same parent, or none has a parent: "one leaf of a tree" is a group of the
-    roots and one of the children of each label.
+    A set of labels is consistent if it has the parent of each of its labels and at most one label of each group. A
+    group with exactly one true label must have one label in the set if the set has the parent of the group, or if the
+    group has no parent. All labels of a group have the same parent, or none has a parent. "One leaf of a tree" is a
+    group of the roots, and a group of the children of each label.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Metrics of multi-label predictions: functions for a batch, and `Prequential` for a stream.
 
-All functions take `Y`, the true labels, and `P`, the predicted labels, 0 and 1, ndarrays or sparse, of shape
-(n_samples, n_labels), or instead of `P` `scores`, an ndarray of that shape without NaN; and `sample_weight`, the
-weights of the examples. They return a Python float, raise ValueError for invalid input, and process large matrices in
-blocks.
+All functions take the true labels `Y`, and the predicted labels `P` or the `scores`. `Y` and `P` have 0 and 1 and the
+shape (n_samples, n_labels), as ndarrays or sparse; `scores` is an ndarray of that shape without NaN. `sample_weight`
+has the weights of the examples. They return a Python float, raise ValueError for invalid input, and process large
+matrices in blocks.
 
 All of them, and `Prequential`, follow two conventions:
 
@@ -14,8 +14,8 @@ All of them, and `Prequential`, follow two conventions:
 - **Ties count against the model.** Where scores tie, the order with the worst result counts. (Only
   `macro_auc` counts a tie as one half, as the area under a curve does.)
 
-scikit-learn has some of these metrics with other conventions: it treats one label as a binary problem, counts an
-example without labels as correct in its average precision, and needs temporary arrays of the size of the whole matrix.
+scikit-learn has some of these metrics with other conventions. It treats one label as a binary problem, and counts an
+example without labels as correct in its average precision. It needs temporary arrays of the size of the whole matrix.
 If the definitions agree, the docstring names scikit-learn's function, and tests compare both.
 
 `measures.MEASURES` lists the functions by name. Functions are imported on request, because some load numba.

@@ -1,7 +1,7 @@
 """Comparison of two models on the same rows: differences of metrics with intervals from a paired bootstrap.
 
-Both models use the same rows, resampled with replacement, so a row that is hard for both does not widen the interval
-(Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13: the percentile interval).
+Both models use the same rows, resampled with replacement, so a row that is hard for both does not widen the interval.
+This is the percentile interval of Efron and Tibshirani (An Introduction to the Bootstrap, 1993, chapter 13).
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def compare(
     n_rows, n_labels = truth.shape
     if n_rows == 0 or any(one.shape != truth.shape for one in predicted):
         raise ValueError(
-            f"Y has shape {truth.shape}, the predictions {[one.shape for one in predicted]}; same, with rows"
+            f"Y and the predictions must have one shape, with at least one row, not {truth.shape} and "
+            f"{[one.shape for one in predicted]}"
         )
     known = np.full(n_rows, n_labels) if n_known is None else np.asarray(n_known)
     each: NDArray[np.float64] = np.ones(n_rows)

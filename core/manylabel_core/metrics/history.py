@@ -105,7 +105,7 @@ def check_history(arrays: Mapping[str, NDArray[Any]]) -> None:
     if len(alarms) > MAX_ALARMS or not _ascend(alarms[:, 0], given):
         raise ValueError("alarms: expected numbers of examples, oldest first")
     if ((alarms[:, 1] < 0) | (alarms[:, 1] > totals[LABELS])).any():
-        raise ValueError("alarms: refers to a label that does not exist")
+        raise ValueError("alarms: an alarm refers to a label that does not exist")
 
 
 def _check_points(covered: NDArray[np.int64], points: NDArray[np.float64], given: int, examples: int) -> None:

@@ -37,7 +37,7 @@ def as_pair(Y: Any, P: Any) -> tuple[Any, Any]:
     """Check true and predicted labels; return both dense or both sparse."""
     Y, P = as_labels(Y, "Y"), as_labels(P, "P")
     if Y.shape != P.shape:
-        raise ValueError(f"P must have the shape of Y, {Y.shape}, not {P.shape}")
+        raise ValueError(f"P must have the shape of Y, which is {Y.shape}, not {P.shape}")
     if is_sparse(Y) or is_sparse(P):
         return sp.csr_array(Y), sp.csr_array(P)
     return Y, P

@@ -268,7 +268,7 @@ class Prequential:
             if not 1 <= part.number <= self._totals[_MODEL, _prequential.EXAMPLES]:
                 raise ValueError("parts: an example was never measured")
             if not ((part.labels >= 0) & (part.labels < self._totals[_MODEL, _prequential.LABELS])).all():
-                raise ValueError("parts: refers to a label that does not exist")
+                raise ValueError("parts: an outcome refers to a label that does not exist")
             place = self._place(part.number)
             if place is not None and not all(windows[of].has(place, *_judged(part, of)) for of in _SYSTEMS):
                 raise ValueError("parts: do not match the stored outcomes of an example")

@@ -60,7 +60,7 @@ def check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> list[NDArray
         ):
             raise ValueError(f"{name}: expected an array of {dtype.__name__} of shape {shape}")
     if arrays["window"][0] != window:
-        raise ValueError(f"window: written with {arrays['window'][0]}, this one has {window}")
+        raise ValueError(f"window: the state has a window of {arrays['window'][0]}, not {window}")
     _check_totals(arrays, window)
     recent = []
     for of, codes in enumerate(codes_of(arrays)):
@@ -80,21 +80,21 @@ def _check_totals(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
     if not 0 <= examples <= given < MAX_EXAMPLES or arrays["ring"].shape[1] != min(examples, window):
         raise ValueError("totals: the number of examples differs from the length of ring")
     if (totals[_MODEL, shared] != totals[_BASELINE, shared]).any():
-        raise ValueError("totals: the baseline has other examples")
+        raise ValueError("totals: the baseline counts other examples")
     if totals[_MODEL, _prequential.LABELS] != counts.shape[1]:
         raise ValueError("totals: the labels do not match counts")
     weighed, most = int(totals[_MODEL, _prequential.WEIGHED]), MAX_UNITS * given
     if not examples <= weighed <= MAX_UNITS * examples or not 0 <= totals[_MODEL, _prequential.COMPLETE] <= most:
-        raise ValueError("totals: outside the weights that this number of examples can have")
+        raise ValueError("totals: expected weights that this number of examples can have")
     errors = totals[:, [_prequential.ONE_ERRORS, _prequential.EXACT]]
     for name, array in (("totals", errors), ("counts", counts), ("sums", sums * _prequential.UNIT)):
         if not ((array >= 0) & (array <= weighed)).all():
-            raise ValueError(f"{name}: outside 0 to the number of examples")
+            raise ValueError(f"{name}: expected values from 0 to the number of examples")
     groups = arrays["groups"]
     if (groups < 0).any() or (groups.sum(axis=0) != counts[_MODEL].sum(axis=0)).any():
         raise ValueError("groups: the outcomes do not match counts")
     if not ((totals[:, _prequential.RANKED] >= 0) & (totals[:, _prequential.RANKED] <= weighed)).all():
-        raise ValueError("totals: outside 0 to the number of examples")
+        raise ValueError("totals: expected values from 0 to the number of examples")
     truths = counts[:, :, [_prequential.TP, _prequential.FN]].sum(axis=2)
     if (truths[_MODEL] != truths[_BASELINE]).any():
         raise ValueError("counts: the baseline has other labels")
@@ -106,7 +106,7 @@ def _check_seen(seen: NDArray[np.int64], totals: NDArray[np.int64]) -> None:
         raise ValueError("seen: the labels do not match counts")
     told, given = seen[:, _prequential.PARTIAL], int(totals[_prequential.GIVEN])
     if not ((seen >= 0).all() and (told <= MAX_UNITS * given).all() and (seen[:, _prequential.FIRST :] <= given).all()):
-        raise ValueError("seen: outside 0 to the number of examples")
+        raise ValueError("seen: expected values from 0 to the number of examples")
     if ((first == 0) != (last == 0)).any() or (first > last).any():
         raise ValueError("seen: last before first")
 
@@ -114,17 +114,17 @@ def _check_seen(seen: NDArray[np.int64], totals: NDArray[np.int64]) -> None:
 def _check_ring(ring: NDArray[np.int64], n_labels: int) -> None:
     known, pairs = ring[:, _prequential.KNOWN], ring[:, _prequential.PAIRS]
     if not ((ring >= 0) & (ring[:, :4] <= n_labels).all(axis=1, keepdims=True)).all():
-        raise ValueError("ring: not counts of labels")
+        raise ValueError("ring: expected counts of labels")
     if (ring[:, : _prequential.KNOWN].sum(axis=1) > known).any() or (pairs > known * known).any():
-        raise ValueError("ring: more labels than are known")
+        raise ValueError("ring: an example has more labels than are known")
     if (ring[:, _prequential.MISRANKED] > pairs).any() or (ring[:, _prequential.ONE_ERROR] > 1).any():
-        raise ValueError("ring: more ranking errors than possible")
+        raise ValueError("ring: an example has more ranking errors than are possible")
     best, gain = ring[:, _prequential.BEST], ring[:, _prequential.GAIN]
     bits, n_best = best & ((1 << _prequential.PLACES) - 1), best >> _prequential.PLACES
     n_relevant = ring[:, [_prequential.TP, _prequential.FN]].sum(axis=1)
     most = np.minimum(n_relevant, DEPTHS[-1])
     if (n_best > most).any() or (_prequential.HITS[bits] > n_best).any():
-        raise ValueError("ring: more labels among the best than are true")
+        raise ValueError("ring: an example has more true labels among the best than in all")
     if not ((gain >= _prequential.GAINS[bits]) & (gain <= _prequential.IDEAL[n_best])).all():
         raise ValueError("ring: the gain does not match the labels among the best")
     if not ((ring[:, _prequential.WEIGHT] >= 1) & (ring[:, _prequential.WEIGHT] <= MAX_UNITS)).all():
@@ -135,10 +135,10 @@ def _checked_counts(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: N
     """Return the counts of labels in the window; raise ValueError if the outcomes of labels are invalid."""
     runs = codes < 0
     if runs[:1].any() or (runs[1:] & runs[:-1]).any():
-        raise ValueError("codes: expected a label before others with its outcome")
+        raise ValueError("codes: expected a label before the other labels with its outcome")
     firsts, lengths, found = first_codes(codes), lengths_of(codes), ring[:, : _prequential.KNOWN]
     if ((firsts >> 2) + lengths > len(counts)).any() or (firsts & 3 > _prequential.FN).any():
-        raise ValueError("codes: refers to a label or an outcome that does not exist")
+        raise ValueError("codes: a code refers to a label or an outcome that does not exist")
     ends = np.cumsum(found.sum(axis=1))
     held = np.zeros(1 + len(lengths), dtype=np.int64)
     np.cumsum(lengths, out=held[1:])

@@ -116,7 +116,7 @@ def one_error(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None)
 def coverage(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None, *, normalize: bool = False) -> float:
     """Return the mean number of steps down the ranking until every relevant label is passed: the largest rank minus 1.
 
-    The rank of a label is the number of labels that score as high or higher; an example without relevant labels takes 0
+    The rank of a label is the number of labels that score as high or higher. An example without relevant labels takes 0
     steps. scikit-learn: `coverage_error`, which does not subtract 1 (and gives 0 as well for such an example).
 
     Parameters

@@ -60,7 +60,7 @@ def check_bins(name: str, bins: NDArray[np.float64], totals: NDArray[np.int64]) 
     if not shares.all() or (bins[..., TRUE] > number).any():
         raise ValueError(f"{name}: expected sums of at most the counted labels")
     if number.sum() > (1 + _ROUNDING) * float(totals[WEIGHED]) / UNIT * float(totals[LABELS]):
-        raise ValueError(f"{name}: more labels than in the examples")
+        raise ValueError(f"{name}: the bins count more labels than the examples have")
     least, most = EDGES[:-1] * (1 - _ROUNDING), EDGES[1:] * (1 + _ROUNDING)
     if not ((bins[..., PROBABILITY] >= least * number) & (bins[..., PROBABILITY] <= most * number)).all():
         raise ValueError(f"{name}: a mean probability lies outside its bin")
@@ -82,4 +82,4 @@ def check_label_bins(
     if len(label_bins) != (relevant_of(counts) >= LEAST_RELEVANT).sum() * bins.any():
         raise ValueError("label_bins: the labels do not match counts")
     if not (label_bins.sum(axis=0) <= bins * (1 + _ROUNDING) + _ROUNDING).all():
-        raise ValueError("label_bins: add up to more than bins")
+        raise ValueError("label_bins: the sum over the labels exceeds bins")

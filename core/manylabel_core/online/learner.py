@@ -43,9 +43,9 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
     The model scores every label and a threshold; labels that score above the threshold are predicted. Column 0 of an
     array of raw scores is the threshold, column 1 + l the label l.
 
-    The state depends only on the parameters and on the examples in their order: not on their grouping into calls, on
-    when features and labels were announced by `Pipeline.grow`, or on a `state` and `restore` in between. This holds bit
-    for bit.
+    The state depends only on the parameters and on the examples in their order. It does not depend on the grouping of
+    examples into calls, on the time when `Pipeline.grow` announced features and labels, or on a `state` and `restore`
+    in between. This holds bit for bit.
 
     Parameters are read at the first use and at every `partial_fit`. A learner declares its parameters as fields (see
     `manylabel_core.parameters`), checks in `_check_parameters` that they do not conflict, and creates its model in
@@ -365,7 +365,7 @@ def _values_of(learner: type) -> Callable[[object], tuple[object, ...]]:
 
 def _as_attribute(name: str, names: tuple[str, ...]) -> NDArray[Any]:
     if not names:
-        raise AttributeError(f"{name} is known once a data frame was learnt whose columns have names")
+        raise AttributeError(f"{name} is known only after a data frame with names of columns was learnt")
     return np.array(names, dtype=object)
 
 

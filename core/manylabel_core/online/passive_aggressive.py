@@ -11,8 +11,8 @@ from manylabel_core.parameters import declared
 class PassiveAggressive(AggressiveLearner):
     """Passive-aggressive binary relevance: a separate linear model for each label.
 
-    Every label is a separate binary problem: it has a linear score s, is predicted if s is above 0, and has the hinge
-    loss l = max(0, 1 - y s) with y = +1 if the label is relevant and y = -1 otherwise. The weights move by tau y x, as
+    Every label is a separate binary problem. It has a linear score s, and is predicted if s is above 0. Its hinge loss
+    is l = max(0, 1 - y s), with y = +1 if the label is relevant and y = -1 otherwise. The weights move by tau y x, as
     little as the loss requires, with k = |x|^2:
 
         PA-I       tau = min(C, l / k)

@@ -18,8 +18,8 @@ SALT_DELTAS = MappingProxyType({STACKED: 2.0, "implicit": 2.0, GRADIENT: 1.0})
 class SALT(LinearThresholdingLearner):
     """SALT: second-order adaptive label thresholding.
 
-    The loss is that of `FALT`. Every weight has a separate step size, Algorithm 3 of the paper: it moves by eta /
-    (delta + sqrt(S)) times its gradient, with S the sum of its squared gradients including the current one. So rare
+    The loss is that of `FALT`. Every weight has a separate step size (Algorithm 3 of the paper). It moves by eta /
+    (delta + sqrt(S)) times its gradient, and S is the sum of its squared gradients including the current one. So rare
     features keep large steps.
 
     {parameters}

@@ -95,7 +95,7 @@ class NumberFields:
             raise ValueError("number fields: of_records must be true or false")
         if seen is None:
             if always is not None or of_records:
-                raise ValueError("number fields: without seen there is nothing else")
+                raise ValueError("number fields: expected always and of_records only together with seen")
             return cls(None, None)
         if not (isinstance(seen, dict) and len(seen) <= MAX_NUMBER_FIELDS and all(map(_is_number, seen))):
             raise ValueError(f"number fields: seen must have at most {MAX_NUMBER_FIELDS} names of numbers")

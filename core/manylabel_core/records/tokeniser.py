@@ -3,8 +3,8 @@
 A text is normalised to Unicode's form NFKC, in which every word has one spelling (composed accents, full-width letters,
 ligatures), and to lower case. `str.lower` keeps the spelling of a language ("straße"), unlike `str.casefold`
 ("strasse"), so that explanations are readable. A word begins with a letter, a digit or "_" and continues with these and
-with combining marks; otherwise words of Hindi or Thai would be split at every vowel sign. Two kinds of words are
-different:
+with combining marks. Without the marks, words of Hindi or Thai would be split at every vowel sign. Two kinds of words
+are different:
 
 - A single letter of ASCII with "++", or with "+" or "#" at its end: "c++", "c#", "a+". Longer words do not take these
   signs: "gtk+" and "gtk" are one thing.

@@ -23,7 +23,7 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
     """Transformer of records into rows of a sparse matrix, with a column per feature seen in `fit`.
 
     Features are those of `RecordEncoder`. Columns are in the order in which features first appear. After them, there is
-    a column for each optional number, a number that some records of `fit` lack: it is 1 for records with the number
+    a column for each optional number, which some records of `fit` lack. The column is 1 for records with the number
     (``price=given``), so that a model can use its absence. Records of numbers alone, or with more than 256 number
     fields, have no such columns. `transform` omits new features. A trainer fitted to the matrix is identical bit for
     bit to a trainer that a job fits to a dataset of these records.

@@ -33,14 +33,14 @@ class AutomaticScaling(Scaling):
 
     A quantity that most examples have (it is not 0 in more than half of them, and these values vary) is dense. It is
     standardised by the values of the examples so far, including zeros. A quantity that fewer examples have is optional
-    if its values mostly differ, and either are far from 0, or another feature says that an example has it (`pair`): it
-    is standardised where an example has it, and multiplied by its rarity, the eighth root of (n + 1) / (n_f + 1), where
-    n_f of n examples so far have had it. Any other feature stays sparse: it is divided by the root mean square of its
-    values that are not 0, and multiplied by its rarity. The statistics include the example itself. See Eq. (12) of
-    docs/mathematics.md.
+    if its values mostly differ, and either are far from 0, or another feature says that an example has it (`pair`). It
+    is standardised in the examples that have it, and multiplied by its rarity. The rarity is the eighth root of (n + 1)
+    / (n_f + 1), if n_f of n examples so far have had it. Any other feature stays sparse: it is divided by the root mean
+    square of its values that are not 0, and multiplied by its rarity. The statistics include the example itself. See
+    Eq. (12) of docs/mathematics.md.
 
-    If ten values in a row are far from those before (a leaking count), or twenty are nearly alike, the feature has
-    another level or unit: its mean and deviation start again.
+    If ten values in a row are far from the values before (a leaking count), or twenty are nearly alike, the feature has
+    another level or unit. Then its mean and deviation start again.
 
     A missing dense feature is at its mean and does not count in its statistics; with `missing="zero"` it is a 0. Any
     other missing feature is a 0.

@@ -122,7 +122,7 @@ class FittedStandardisation(FittedAffineScaling):
             centre = X.mean(axis=0, dtype=np.float64)
             deviation = X.std(axis=0, dtype=np.float64)
         if not np.isfinite(deviation).all():
-            raise ValueError("X has values too large to be scaled")
+            raise ValueError("X has values that are too large to be scaled")
         varies = (X[:1] != X).any(axis=0) & (deviation > 0)  # rounding can move the mean of equal values
         return cls(np.where(varies, centre, X[:1].sum(axis=0)), np.where(varies, deviation, 1.0))
 

@@ -86,7 +86,9 @@ class RateLimiter:
     def __enter__(self) -> None:
         most = self.rates.max_concurrent_requests
         if most is not None and self._under_way >= most:
-            raise RateLimited(f"your key has {most:,} running requests, its limit of concurrent requests", BUSY_SECONDS)
+            raise RateLimited(
+                f"your key has {most:,} requests in progress, the limit of its concurrent requests", BUSY_SECONDS
+            )
         if self._requests and (seconds := self._requests.take(1)):
             rate = self.rates.requests_per_second
             raise RateLimited(f"your key allows {rate:,g} requests per second", seconds)

@@ -28,10 +28,10 @@ from manylabel_service.webhooks.deliverer import Deliverer
 class Context:
     """Components of one application.
 
-    `draining` is set when the server begins to stop, and ends responses without an end. The lock `uploading` is held by
-    the one upload whose model is in memory, `examining` by requests with a whole version in memory, `downloads` by
-    responses that send a file. `page` has the files of the web UI. `audit` and `archive` are None if they are disabled.
-    `held_bodies` counts the memory of request bodies, and large ones wait in `turns` to be parsed.
+    `draining` is set when the server begins to stop, and ends responses without an end. The one upload whose model is
+    in memory holds the lock `uploading`. Requests with a whole version in memory hold `examining`, and responses that
+    send a file hold `downloads`. `page` has the files of the web UI. `audit` and `archive` are None if they are
+    disabled. `held_bodies` counts the memory of request bodies, and large ones wait in `turns` to be parsed.
     """
 
     settings: Settings

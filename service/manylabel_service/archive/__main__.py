@@ -107,11 +107,14 @@ async def _restore(given: argparse.Namespace, settings: Settings) -> tuple[str, 
         raise ArchiveError(f"model {given.model!r} was not restored: {error}") from error
     finally:
         await store.close()
-    lines = [f"restored the backup of {rfc3339(restored.unix_ms)} from {given.archive_address}"]
+    lines = [f"restored the state of {rfc3339(restored.state_ms)} from {given.archive_address}"]
     for name, (origin, here) in restored.models.items():
         moved = "" if here == origin else f", which is {here} in this store"
-        lines.append(f"model {name}: position {origin}{moved}")
-    lines.append(f"{restored.datasets} datasets, {restored.keys} keys")
+        time_ms = restored.times.get(name)
+        time = "" if time_ms is None else f" of {rfc3339(time_ms)}"
+        lines.append(f"model {name}: position {origin}{time}{moved}")
+    if given.model is None:
+        lines.append(f"{restored.datasets} datasets, {restored.keys} keys, as of {rfc3339(restored.unix_ms)}")
     lines += [] if restored.receipt is None else _receipt(restored.receipt)
     return "\n".join(lines) + f"\n{_LEFT}", restored.refused
 

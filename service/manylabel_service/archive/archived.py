@@ -44,7 +44,7 @@ async def find_catalogue(place: Place, until_ms: int | None, model: str | None =
     """
     keys = await catalogue_keys(place)
     if not keys:
-        raise NoCatalogue("the archive has no backup")
+        raise NoCatalogue("the archive contains no backup")
     reached = [key for key in keys if until_ms is None or layout.unix_ms(key) <= until_ms]
     if not reached and model is not None:
         reached = keys[:1]
@@ -167,6 +167,19 @@ class ArchivedLog:
         if after not in known and all(entry.position != after for entry in self._decoded[1]):
             raise LogLost(record.name, after)
         return entries[:limit]
+
+    async def time_of(self, position: str) -> int | None:
+        """Return the time of an entry in milliseconds of Unix time; None if the archive cannot tell. Raises
+        PlaceUnavailable."""
+        key = position_key(position)
+        part = next((part for part in self._parts if key <= position_key(part.through)), None)
+        if part is None:
+            return None
+        try:
+            entries = await layout.entries_of(self._place, part)
+        except (ObjectMissing, ObjectDamaged):
+            return None
+        return next((entry.time_ms for entry in entries if entry.position == position), None)
 
 
 class _States:

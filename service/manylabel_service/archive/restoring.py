@@ -86,7 +86,7 @@ class Restored(NamedTuple):
     """Contents of a restored store."""
 
     unix_ms: int
-    """Time of the restored catalogue."""
+    """Time of the restored catalogue: of datasets, keys, webhooks and versions."""
     models: dict[str, tuple[str, str]]
     """Positions by model: in the origin, and in this store."""
     datasets: int
@@ -95,6 +95,13 @@ class Restored(NamedTuple):
     """Reasons for models that were not restored, by name."""
     receipt: Receipt | None = None
     """Receipt of the examples that were omitted."""
+    times: Mapping[str, int] = {}
+    """Times of the last restored log entries by model, in milliseconds of Unix time, as far as they are known."""
+
+    @property
+    def state_ms(self) -> int:
+        """Time of the whole restored state: that of the catalogue, or of the latest restored entry of a log."""
+        return max(self.unix_ms, *self.times.values()) if self.times else self.unix_ms
 
 
 class Without(BaseModel):
@@ -157,6 +164,7 @@ class _Restoring:
         self._scratch = settings.data_dir / SCRATCH
         self._marks = restore_marks(store)
         self._most_state_bytes = 2 * settings.max_model_bytes
+        self._times: dict[str, int] = {}
 
     # -- before and after ---------------------------------------------------------------------------
 
@@ -165,7 +173,7 @@ class _Restoring:
         await self._check_idle()
         for mark in (await self._marks.all()).values():
             if isinstance(mark, UNREADABLE):
-                raise RestoreRefused(f"{mark}; it says what is incomplete here, so restore into an empty store")
+                raise RestoreRefused(f"{mark}; it has the restore that is incomplete, so restore into an empty store")
             left = mark.model
             if left != name:
                 what = "all of the archive" if left is None else f"--model {left}"
@@ -268,6 +276,7 @@ class _Restoring:
                 raise
             except (ArchiveError, ServiceError, DamagedState) as error:
                 refused[model.name] = str(error)
+                self._times.pop(model.name, None)
                 await self.wipe(model.name)
         restored = self._restored(models, len(self._of_kind(DATASETS)), len(self._of_kind(KEYS)))
         return restored._replace(refused=refused)
@@ -287,7 +296,7 @@ class _Restoring:
         return restored if without is None else restored._replace(receipt=lineage.receipts[-1])
 
     def _restored(self, models: dict[str, tuple[str, str]], datasets: int, keys: int) -> Restored:
-        return Restored(self._catalogue.unix_ms, models, datasets, keys)
+        return Restored(self._catalogue.unix_ms, models, datasets, keys, times=self._times)
 
     def _of_kind(self, kind: str) -> list[ArchivedDocument]:
         return [document for document in self._catalogue.documents if document.kind == kind]
@@ -318,6 +327,8 @@ class _Restoring:
         archived = ArchivedLog(self._place, store, found, self._most_state_bytes)
         await archived.open()
         position = await self._position(archived, until, found == model)
+        if (time_ms := await archived.time_of(position)) is not None:
+            self._times[model.name] = time_ms
         state = await self._state(archived, position)
         at = self._store.models.position_at(position)
         record = await self._created(archived, state, position, at)

@@ -1,8 +1,8 @@
 """Removal of unneeded objects from an archive.
 
 After two days, one catalogue per day remains, until it is deleted after some days. A blob or a timeline that no
-catalogue names is noted in the archive and deleted three days later, because another server may be about to name it,
-and the catalogues of the last two days are not read.
+catalogue names is noted in the archive and deleted three days later. Until then another server may name it, and the
+catalogues of the last two days are not read.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Writer:
             if found == data or is_same(found):
                 return
             await self._place.delete(key)
-        raise ObjectDamaged(key, "it differs from what was written")
+        raise ObjectDamaged(key, "it differs from the bytes that were written")
 
     async def put_file(self, key: str, path: Path, digest: str | None = None) -> None:
         """Write an object from a file, whose SHA-256 may be known, and read it back."""
@@ -64,7 +64,7 @@ class Writer:
             if await asyncio.to_thread(digest_of, back) == digest:
                 return
             await self._place.delete(key)
-        raise ObjectDamaged(key, "it differs from what was written")
+        raise ObjectDamaged(key, "it differs from the bytes that were written")
 
     def _count(self, size_bytes: int) -> None:
         self.shipped = Shipped(self.shipped.objects + 1, self.shipped.size_bytes + size_bytes)

@@ -88,7 +88,7 @@ class ExampleRecorder:
             if len(self._rows) > self._last:
                 self._nbytes -= self._rows.popleft().nbytes
             if self._nbytes > self._most_bytes:
-                raise BadDataset(f"the examples take more than {self._most_bytes:,} bytes, the limit: use fewer")
+                raise BadDataset(f"the examples take more than the limit of {self._most_bytes:,} bytes: use fewer")
 
     def correct(self, place: Place, targets: Targets) -> None:
         """Replace the true labels of an example, unless it is not recorded."""

@@ -91,7 +91,7 @@ class LastRows:
         if len(self._ends) > 2 * self._last + SPARE_ROWS or self._nbytes > 2 * self._most_bytes:
             self._drop()
             if self._nbytes > self._most_bytes:
-                raise BadDataset(f"the rows take more than {self._most_bytes:,} bytes, the limit: use fewer rows")
+                raise BadDataset(f"the rows take more than the limit of {self._most_bytes:,} bytes: use fewer rows")
         return self._added - 1
 
     def replace(self, row: int, relevant: NDArray[np.int32] | None, n_known: int) -> None:
@@ -144,7 +144,7 @@ class LastRows:
         """
         self._drop()
         if self._nbytes > self._most_bytes:
-            raise BadDataset(f"the rows take more than {self._most_bytes:,} bytes, the limit: use fewer rows")
+            raise BadDataset(f"the rows take more than the limit of {self._most_bytes:,} bytes: use fewer rows")
         self._apply_replaced()
         relevant = _array(self._relevant, np.int32)
         Y = _csr(np.ones(len(relevant), dtype=np.int8), relevant, self._label_ends, len(labels))

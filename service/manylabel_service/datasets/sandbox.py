@@ -79,10 +79,10 @@ async def run(
     except ValueError:
         tail = err.decode(errors="replace")[-TAIL_CHARACTERS:]
         if child.returncode not in _BY_LIMITS and not any(words in tail for words in _OUT_OF_MEMORY):
-            raise _failed(f"the reading process ended with {child.returncode}: {tail}") from None
+            raise _failed(f"the parsing process ended with {child.returncode}: {tail}") from None
         log.warning("dataset_sandbox_died", status=child.returncode, output=tail)
         raise InvalidDataset(
-            f"reading it took more memory or time than a dataset may (the reading process ended with "
+            f"parsing it needs more memory or time than the server allows (the parsing process ended with "
             f"{child.returncode}); send less, or ask the operator to raise max_dataset_bytes"
         ) from None
     return checked(report)

@@ -62,7 +62,7 @@ class UploadSlots:
         """Count received bytes; raises NotReady if there is no capacity and no other upload is idle."""
         while sum(one.n_bytes for one in self._uploads) + n_bytes > self._max_bytes:
             if not self._make_room(besides=upload):
-                raise NotReady("the running uploads take all the disk space reserved for uploads")
+                raise NotReady("the running uploads use all disk space that is reserved for uploads")
         if (upload.n_bytes + n_bytes) // PORTION_BYTES > upload.n_bytes // PORTION_BYTES:
             upload.moved_at = self._clock()
         upload.n_bytes += n_bytes

@@ -232,7 +232,7 @@ class Child:
             raise self._unanswered("it has ended")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise CannotStart(f"no process can be started: {answer['error']}")
+            raise CannotStart(f"the fork server cannot start a process: {answer['error']}")
         self.pid = answer["pid"]
 
     def _unanswered(self, reason: str) -> _Unanswered:
@@ -273,4 +273,4 @@ async def start(
         except _Unanswered as error:
             reason = str(error)
             log.warning("fork_server_lost", reason=reason, action="starting another")
-    raise CannotStart(f"the process that starts other processes does not respond: {reason}")
+    raise CannotStart(f"the fork server does not respond: {reason}")

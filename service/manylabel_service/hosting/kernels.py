@@ -156,8 +156,8 @@ class Gate:
     async def wait(self, tiers: Iterable[str], *, on_disk: bool = False) -> None:
         """Wait until none of the tiers is closed; raise NotCompiled once this event loop has given up.
 
-        With `on_disk`, it also raises NotCompiled if one of them is being compiled, which takes long: a tier that is on
-        disk is loaded within a second or two after the start.
+        With `on_disk`, it also raises NotCompiled if one of them is being compiled, which takes long. A tier that is on
+        disk is loaded within two seconds after the start.
         """
         needed, loop = tuple(tiers), asyncio.get_running_loop()
         while self.closed.intersection(needed):

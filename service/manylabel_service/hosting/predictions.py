@@ -16,11 +16,11 @@ class Prediction(NamedTuple):
     """Labels and scores of one example.
 
     `scores` has the score minus threshold of every known label; a label with a value above 0 is in `labels`.
-    `probabilities` of the same labels, and `explanations` of predicted labels, are present only if requested. Where
-    precision is promised, `auto` has the labels that may be applied unseen, `review` says whether the example needs
-    review, and `decision` has the values needed to count this later. Where parity is promised, `undrawn` is the
-    deferral, and a stored prediction has the `deferral` with its audit drawn; `check` says whether people should check
-    the answer. `stored` is false for a prediction that is not stored, because it needs no labels.
+    `probabilities` of the same labels, and `explanations` of predicted labels, are present only if requested. If the
+    model promises a precision, `auto` has the labels that may be applied unseen, and `review` is whether the example
+    needs review. `decision` has the values that are needed to count them later. Where parity is promised, `undrawn` is
+    the deferral, and a stored prediction has the `deferral` with its audit drawn; `check` says whether people should
+    check the answer. `stored` is false for a prediction that is not stored, because it needs no labels.
     """
 
     labels: list[str]

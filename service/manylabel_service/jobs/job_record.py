@@ -1,7 +1,7 @@
 """Job document: a job with all its tasks, and its state changes.
 
-A job consists of tasks: `gather` (only for data from a stream: the examples are sampled once, so that every attempt
-gets the same), then the `trial` tasks of a search, in parallel if there are workers, then the `fit` whose result is
+A job consists of tasks. For data from a stream, `gather` samples the examples once, so that every attempt gets the
+same. Then the `trial` tasks of a search run, in parallel if there are workers. The result of the last task, `fit`, is
 published. All are in one document, so that any change of a job is one compare-and-set.
 
 The worker of a task holds its lease, identified by a token. The lease is lost when the job is cancelled, or when its

@@ -79,7 +79,8 @@ def _check_learnable(spec: JobSpec, found: DatasetMeta, n_views: int) -> None:
         able = ", ".join(name for name, trainer in TRAINERS.items() if trainer.weights)
         raise InvalidJob(
             ("data", "dataset"),
-            f"must have no weights for {spec.trainer}; rows of {found.name} have weights, which {able} take",
+            f"must have no weights, because {spec.trainer} does not support them, but {found.name} has them: choose "
+            f"one of {able}",
         )
     if found.labels == 0:
         raise InvalidJob(("data", "dataset"), f"must have labels; {found.name} has none")
@@ -97,13 +98,14 @@ def _check_number(spec: JobSpec, n_rows: int, n_labels: int) -> None:
     """Check that the rows suffice for the labels, the hold-out and the folds, if all are labelled."""
     if n_rows < n_labels:
         raise InvalidJob(
-            ("data", "dataset"), f"must have as many rows as labels, {n_labels:,}, or more; has {n_rows:,}"
+            ("data", "dataset"), f"must have at least as many rows as labels ({n_labels:,}), not {n_rows:,}"
         )
     if isinstance(spec.holdout, float):
         n_held = round(spec.holdout * n_rows)
         if not 0 < n_held < n_rows:
             raise InvalidJob(
-                ("holdout",), f"must leave rows for training and evaluation; it holds out {n_held} of {n_rows}"
+                ("holdout",),
+                f"must leave rows for training and for evaluation, but holds out {n_held} of {n_rows} rows",
             )
         n_rows -= n_held
         if n_rows < n_labels:

@@ -77,7 +77,9 @@ def warm_start(
 
 def _check_kind(spec: ModelSpec, estimator: Any, contents: ModelArtifact) -> None:
     if spec.algorithm != "falt":
-        raise CannotInitialise(("algorithm",), f"must be falt to start from a trained model, not {spec.algorithm}")
+        raise CannotInitialise(
+            ("algorithm",), f"must be falt if the model starts from a trained one, not {spec.algorithm}"
+        )
     if takes_views(estimator):
         raise CannotInitialise(
             ("init_from",), f"must be a model without views; this one has {', '.join(contents.features)}"

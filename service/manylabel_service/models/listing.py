@@ -177,5 +177,5 @@ class Listing:
 def _use_of(text: str) -> tuple[int, str]:
     unix_ms, _, name = text.partition(".")
     if not re.fullmatch("[0-9]{1,15}", unix_ms) or not valid(name):
-        raise ValueError("must be the next of an earlier page")
+        raise ValueError("must be the field next of an earlier page")
     return int(unix_ms), name

@@ -52,7 +52,7 @@ class Promoter:
         except ModelFailed as error:
             raise NotPromotable(name, error.detail) from error
         if follow.until is not None or follow.until_ms is not None:
-            raise NotPromotable(name, f"it learns the log of {follow.model!r} up to a position or time only")
+            raise NotPromotable(name, f"it learns the log of {follow.model!r} only up to a position or time")
         try:
             leader = await self._current(follow.model)
         except ModelNotFound as error:

@@ -1,10 +1,10 @@
 """Replacement of models by their successors, and recovery after a crash.
 
-The steps: the change and its owner are stored in the lineage document; the successors are staged and added to it; their
-data is written almost up to the end of the log; the log is sealed; the rest is written; the successors take the names,
-in one step of the store; the old models are purged. A process that finds a change whose owner is dead checks whether
-the successor has the name. If so, it purges the old models. If not, it discards the successors, which prevents an owner
-that was only paused from completing the change, and unseals the log.
+The lineage document first gets the change and its owner, and then the staged successors. Their data is written almost
+up to the end of the log. The log is sealed, and the rest is written. The successors take the names in one step of the
+store, and the old models are purged. A process that finds a change whose owner is dead checks whether the successor has
+the name. If so, it purges the old models. If not, it discards the successors, which prevents an owner that was only
+paused from completing the change, and unseals the log.
 """
 
 import asyncio
@@ -177,7 +177,9 @@ class Successions:
             return  # the model is no longer in memory
         found = await asyncio.to_thread(replica.model.checksum)
         if (replica.position, found) != (position, checksum):
-            raise ReplayDiffers(f"the history does not give the state that {replica.name} has at position {position}")
+            raise ReplayDiffers(
+                f"the history does not lead to the state that {replica.name} has at position {position}"
+            )
 
     async def replace(self, name: str, change: Change, successions: Pairs) -> None:
         """Give complete successors their names, and end the change."""

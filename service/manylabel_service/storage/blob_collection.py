@@ -1,8 +1,8 @@
 """Blobs that a document names: segments of a history, snapshots, versions, the data of jobs and datasets.
 
-A blob is stored first, under a key with an id that is never used again; it belongs to the collection once the document,
-which is changed by compare-and-set, names it. So if two processes store the same thing, one of them succeeds. A process
-that dies in between leaves a blob that no document names; such an orphan is removed when it is old enough.
+A blob is stored first, under a key with an id that is never used again. It belongs to the collection once the document
+names it. The document is changed by compare-and-set. So if two processes store the same thing, one of them succeeds. A
+process that dies in between leaves a blob that no document names; such an orphan is removed when it is old enough.
 """
 
 from collections.abc import AsyncIterable, Callable, Collection, Iterable

@@ -2,8 +2,7 @@
 
 First the store records the new place, where all new blobs are stored from then on. Then each other blob is copied and
 read back, and the copy replaces the blob, unless another process has replaced or deleted it. A blob is always at one
-place as a whole, so servers read and write during the move, and a move that was interrupted is continued by the next
-one.
+place as a whole, so servers read and write during the move. The next move continues a move that was interrupted.
 """
 
 from abc import ABC, abstractmethod
@@ -66,13 +65,13 @@ class MovableBlobs(ABC):
         return head.checked(key, self._pieces(key, head), lambda: self.outside.address_of(head.token))
 
     async def _verify(self, key: str, head: StoredManifest) -> None:
-        """Read a blob back that no key has yet; raise `StorageUnavailable` if it differs from what was written."""
+        """Read a blob back that no key has yet; raise `StorageUnavailable` if it differs from the written one."""
         try:
             async with aclosing(self._checked(key, head)) as pieces:
                 async for _ in pieces:
                     pass
         except (BlobDamaged, BlobNotFound) as error:
-            raise StorageUnavailable(f"a blob differs from what was written: {error}", heals=True) from error
+            raise StorageUnavailable(f"a copied blob differs from the original: {error}", heals=True) from error
 
     async def move(self, key: str, current: int | None) -> int | None:
         """Move a blob to the place of new blobs; return its bytes, None if another process replaced or deleted it.

@@ -1,7 +1,7 @@
 """Places of blobs outside of a store, by the setting `blobs`: a directory, or a bucket.
 
-The store has the manifest of each blob, so keys, sizes, checksums, and the step that publishes or replaces a blob are
-those of the store. Only the pieces are outside, one object each::
+The store has the manifest of each blob, with its key, size and checksum. A change of the manifest in the store
+publishes or replaces the blob. Only the pieces are outside, one object each::
 
     <id of the store>/place                   proves that the place is the one that the store has recorded
     <id of the store>/<ab>/<abcdef...>.<n>    a piece; the name is that of the token, without the number of the place

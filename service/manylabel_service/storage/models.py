@@ -65,8 +65,8 @@ class Models(ABC):
 
     @abstractmethod
     async def existing(self, incarnations: Set[int]) -> dict[int, str]:
-        """Return those incarnations that belong to models, damaged ones included, or to staged successors, with the
-        names; a store may not know the name of a successor."""
+        """Return the incarnations of models, including damaged ones, and of staged successors, with their names. A
+        store may not know the name of a successor."""
 
     @abstractmethod
     async def page(self, prefix: str, after: str, limit: int) -> list[ModelMeta]:
@@ -121,9 +121,9 @@ class Models(ABC):
     async def create(self, name: str, spec: bytes, state: Bytes | None = None, at: str = SEED) -> ModelMeta:
         """Add a model with an empty log.
 
-        A state becomes the snapshot of the model at the position `at`, and the log counts as trimmed up to there,
-        so the model cannot be mistaken for one that began empty. Without a state, the model has no snapshot. `at` is
-        `SEED` or a result of `position_at`; all positions of the log are above it.
+        A state becomes the snapshot of the model at the position `at`. The log counts as trimmed up to there, so no
+        process takes the model for one that began empty. Without a state, the model has no snapshot. `at` is `SEED` or
+        a result of `position_at`; all positions of the log are above it.
 
         Raises `ModelExists` if the name is taken; exactly one of several concurrent attempts succeeds.
         """

@@ -2,23 +2,22 @@
 
 The docstrings here are the contract, which a test suite checks for each store.
 
-The state of a model follows from its log, so a store keeps three things for each model: a record (name and spec), a log
-of entries, and snapshots, with which a reader can skip the beginning of the log. The store treats specs, payloads and
-snapshots as opaque bytes. Besides models, it keeps documents and blobs.
+The state of a model follows from its log. So a store has three things for each model: a record (name and spec), a log
+of entries, and snapshots. With a snapshot, a reader can skip the beginning of the log. The store treats specs, payloads
+and snapshots as opaque bytes. Besides models, it keeps documents and blobs.
 
-**Positions.** The store assigns each entry a position, a string. Positions of one model grow with the
-log in the order of `position_key`, mean nothing outside that model, and are never assigned twice, not even after the
-whole log was trimmed or after a crash. Only positions that a power failure lost without ``fsync`` may be assigned
-again, and no snapshot is ever ahead of the remaining entries. `START` comes before the first entry.
+**Positions.** The store assigns each entry a position, a string. Positions of one model grow with the log in the order
+of `position_key`, and mean nothing outside that model. A position is never assigned twice, not even after a crash or
+after the whole log was trimmed. Only positions that a power failure lost without ``fsync`` may be assigned again, and
+no snapshot is ever ahead of the remaining entries. `START` comes before the first entry.
 
 **Times.** The store assigns each entry the time of its append, by one clock for all servers (the process that
 writes SQLite, Redis itself). Times never decrease within a log, even if the clock is set back. After a log was trimmed
 through its end, the next entry gets the time of the clock.
 
-**Incarnations.** Each creation of a model gets a number that was never used before in this store. Logs and
-snapshots belong to the incarnation, not to the name: a name that is deleted and created again starts empty, whether or
-not the deletion has freed all space, and a caller that still has the old record gets `ModelGone` and cannot reach the
-new model.
+**Incarnations.** Each creation of a model gets a number that was never used before in this store. Logs and snapshots
+belong to the incarnation, not to the name. A name that is deleted and created again starts empty, even if the deletion
+has not freed all space yet. A caller that still has the old record gets `ModelGone`.
 
 **Documents.** Small bytes under a kind and a name, changed by compare-and-set. Each change gives a document a revision
 above all earlier ones in this store, even if the document was deleted in between, so equal revisions mean equal states.
@@ -29,7 +28,7 @@ Documents are stored as reliably as models.
 **All or nothing.** Each change takes effect completely or not at all, for every reader and after any crash.
 
 **Failure.** Each method may raise `StorageUnavailable`. If a method that changes something raises it, or is cancelled,
-the change may or may not have been made (a response can be lost), but never in part. A change still on its way to
+the store may have made the change (a response can be lost), but never a part of it. A change still on its way to
 another server may even be made later. A caller of `append` need not care: entries that were added are returned, at
 their positions in the log, by an `append` or `read` after the same position. A caller of `Documents.put` can read the
 document again: if it has the new value, the change was made. `StorageFull` is the `StorageUnavailable` of a full store;
@@ -182,10 +181,10 @@ class Logs(Protocol):
     async def append(self, record: ModelMeta, payloads: Sequence[bytes], after: str) -> list[Entry]:
         """Append entries to the log, and catch up with it.
 
-        Returns every entry after the position `after`, in log order: first those that other processes have added, then
-        the new ones, one per payload, consecutive and in the same order. A caller that applies the result in order, and
-        passes its last position as the next `after`, sees the whole log. The new entries have at least the durability
-        with which the store was opened.
+        Returns every entry after the position `after`, in log order. Entries of other processes come first, then the
+        new ones, one per payload and in the same order. A caller that applies the result in order, and passes its last
+        position as the next `after`, sees the whole log. The new entries have at least the durability with which the
+        store was opened.
 
         Parameters
         ----------

@@ -107,8 +107,8 @@ class Snapshots:
     ) -> None:
         """Add a snapshot, or replace the one at the same position, which adds its reasons.
 
-        A `foreign` position is not looked up in the log: it belongs to the log of another model, or the model is a
-        successor whose log has not reached it yet.
+        A `foreign` position is not looked up in the log. It belongs to the log of another model, or to a successor
+        whose log has not reached it yet.
 
         The snapshot is listed and readable only after all of it was stored, read back and found equal; otherwise
         `StorageUnavailable` is raised. If a power failure loses it, any later `trim` is lost too. All processes that

@@ -46,8 +46,8 @@ from manylabel_service.webhooks.webhook import (
 POLL_SECONDS = 0.5
 """Interval in seconds between two polls for new events, and between two writes of what has been delivered."""
 LOOK_SECONDS = 5.0
-"""Interval in seconds between two polls of models that are not in memory, of stored predictions, and, while there are
-no webhooks, of definitions that another server has stored."""
+"""Interval in seconds between two polls of models that are not in memory, and of stored predictions. While there are no
+webhooks, it is also the interval between two polls of definitions that another server has stored."""
 CURSOR_SECONDS = 30.0
 """Interval in seconds between two writes of a state in which only cursors have changed."""
 BACKOFF_SECONDS = (1.0, 3_600.0)

@@ -257,9 +257,9 @@ class Sources:
     async def look(self, subscribers: Sequence[Subscriber]) -> None:
         """Load the models that other servers have changed; queue predictions to review; raises StorageError.
 
-        Only models used since the last look are examined. A use is recorded when the model is loaded and then every few
-        seconds, but not by a server that dies: the first look, and the one after the loss of a member, goes back as
-        long as a model may stay in memory.
+        Only models used since the last look are examined. A server records a use when it loads the model and then every
+        few seconds. A server that dies does not record its last uses. So the first poll, and the poll after the loss of
+        a member, go back as long as a model may stay in memory.
         """
         await self._inherit(subscribers)
         began_ms = now_ms()

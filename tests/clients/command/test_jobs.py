@@ -172,8 +172,8 @@ def test_invalid_jobs_are_refused(manylabel: Run, songs: str) -> None:
         (("--dataset", songs, "--trainer", "svm"), 1, "must be one of"),
         (("--dataset", songs, "--param", "c=1"), 1, "/params/c is unknown; known fields are"),
         (("--dataset", songs, "--param", "c"), 2, "NAME=VALUE"),
-        ((), 2, "either --dataset or --stream"),
-        (("--dataset", songs, "--stream", "tags"), 2, "either --dataset or --stream"),
+        ((), 2, "give either --dataset or --stream"),
+        (("--dataset", songs, "--stream", "tags"), 2, "give either --dataset or --stream"),
     ):
         done = manylabel("jobs", "submit", "--model", "cmd-none", *options)
         assert (done.status, message in done.err) == (status, True), done.err

@@ -26,6 +26,8 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_a_dry_run_shows_what_would_be_learnt(manylabel: Command, client: Client, name: str, table: Path) -> None:
+    without = manylabel("feed", name, str(table), "--tags", "tags", "--dry-run")
+    assert (without.status, f"without a model: manylabel train {table} --dry-run" in without.err) == (1, True)
     client.create_model(name)
     fed = manylabel("feed", name, str(table), "--tags", "tags", "--dry-run", "--json").checked()
     trained = manylabel("train", str(table), "--tags", "tags", "--dry-run", "--json").checked()
@@ -57,7 +59,7 @@ def test_what_is_left_out_is_counted(manylabel: Command, client: Client, name: s
     assert "20 rows omitted: their labels are unknown; --empty none" in fed.out
     assert "note: column 'code' has codes with zeros in front" in fed.err
     refused = manylabel("update", name, str(table), "--tags", "tags")
-    assert (refused.status, "line 2: its labels are unknown; --empty none" in refused.err) == (1, True)
+    assert (refused.status, "line 2: its labels are unknown; add --empty none" in refused.err) == (1, True)
     updated = manylabel("update", name, str(table), "--tags", "tags", "--empty", "none", "--number", "code").checked()
     assert "60 examples learnt" in updated.out
     assert model.status().updates == 100

@@ -129,7 +129,7 @@ def test_each_message_is_learnt_once_although_consumers_are_killed_before_they_c
         assert updates(model) == updates(plain[suffix]) > 0
         assert model.labels().labels == plain[suffix].labels().labels
         scores = [[guess.scores for guess in one.predict_many(asked)] for one in (model, plain[suffix])]
-        assert scores[0] == scores[1]  # to the last bit: the order of each partition is that of its offsets
+        assert scores[0] == scores[1]  # bit for bit, because each partition is learnt in the order of its offsets
 
 
 def test_messages_that_are_delivered_again_are_counted_and_not_learnt(

@@ -79,7 +79,7 @@ def hold(estimator, check):
         check(estimator)
 
 
-# Random labels have no model that fits, so more iterations would take long and end no nearer to one.
+# No model fits random labels, so more iterations would only take longer.
 ESTIMATORS = [
     M3L(scaling="none", max_iter=50),
     M3L(scaling="none", optimise="none", kernel="precomputed", max_iter=50),

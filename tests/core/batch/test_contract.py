@@ -73,7 +73,7 @@ def test_sparse_and_dense_rows_give_the_same_model(name):
     thin = np.where(np.abs(X) < 0.4, 0.0, X)
     thin[5] = 0.0  # an empty row
     model = learner(name)
-    if name != "lsa_mml":  # which goes the same way with both, to no proven optimum
+    if name != "lsa_mml":  # lsa_mml takes the same steps with both, and has no proven optimum
         model.set_params(max_iter=10_000)
     dense = clone(model).fit(given(name, thin), Y).decision_function(given(name, thin))
     sparse = model.fit(given(name, thin, sp.csr_array), sp.csc_array(Y))
@@ -81,7 +81,7 @@ def test_sparse_and_dense_rows_give_the_same_model(name):
     np.testing.assert_allclose(sparse.decision_function(given(name, thin)), dense, atol=2e-3)
 
 
-@pytest.mark.parametrize("name", ["prml", "prbr", "lsa_mml"])  # the solver of the others restarts its visits
+@pytest.mark.parametrize("name", ["prml", "prbr", "lsa_mml"])  # the other solvers restart the order of their visits
 def test_a_warm_start_leaves_a_converged_model_unchanged(name):
     model = learner(name).set_params(warm_start=True, tol=1e-4, max_iter=3000).fit(given(name, X), Y)
     converged = attributes(model)

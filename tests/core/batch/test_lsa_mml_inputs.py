@@ -44,7 +44,7 @@ def view(name, matrix):
 BAD_ARGUMENTS = {
     "X is a matrix": ((X["a"], Y), "X must be a mapping of view names to matrices, not ndarray; a single view is {'x'"),
     "X is a list": (([X["a"]], Y), "X must be a mapping of view names to matrices, not list"),
-    "X is empty": (({}, Y), "X must hold at least one view"),
+    "X is empty": (({}, Y), "X must have at least one view"),
     "a name is a number": (({0: X["a"]}, Y), "X must have names of views, not 0, as its keys"),
     "a name is empty": (({"": X["a"]}, Y), "X must have names of views, not '', as its keys"),
     "views have different row counts": ((view("b", X["b"][:-1]), Y), "X['b'] has 11 rows, but X['a'] has 12"),
@@ -61,7 +61,10 @@ BAD_ARGUMENTS = {
     "a view is complex": ((view("a", X["a"] + 1j), Y), "X['a']: Complex data not supported"),
     "a view is constant": ((view("b", np.ones((N, 2))), Y), "X['b'] must have rows that differ"),
     "a view is 0": ((view("b", sp.csr_array((N, 2))), Y), "X['b'] must have rows that differ"),
-    "a view overflows": ((view("b", 1e200 * X["b"]), Y), "X['b'] has values too large: their squares overflow"),
+    "a view overflows": (
+        (view("b", 1e200 * X["b"]), Y),
+        "X['b'] has values that are too large: their squares overflow",
+    ),
     "Y is None": ((X, None), "Y must be an indicator matrix"),
     "Y holds 2": ((X, with_value(Y, 2)), "Y must hold only 0 and 1, not 2"),
     "sparse Y holds 3": ((X, sp.csr_array(3 * Y)), "Y must hold only 0 and 1, not 3"),
@@ -71,7 +74,7 @@ BAD_ARGUMENTS = {
     "labelled holds indices": ((X, Y, np.arange(N)), "labelled must be a mask of True and False, not of type int64"),
     "labelled is too short": ((X, Y, HALF[:-1]), "labelled must have one entry for each of the 12 rows, not of shape"),
     "missing is a mask": ((X, Y, None, HALF), "missing must be a mapping of view names to masks of rows, not ndarray"),
-    "missing names no view": ((X, Y, None, {"c": HALF}), "missing names the view 'c', which X does not hold"),
+    "missing names no view": ((X, Y, None, {"c": HALF}), "missing names the view 'c', which X does not have"),
     "missing holds numbers": ((X, Y, None, {"a": 1.0 * HALF}), "missing['a'] must be a mask of True and False"),
     "missing is too short": ((X, Y, None, {"a": HALF[:3]}), "missing['a'] must have one entry for each of the 12 rows"),
     "a row has no view": ((X, Y, None, {"a": HALF, "b": np.arange(N) == 4}), "row 4 has no view at all"),
@@ -129,7 +132,7 @@ def test_a_ridge_too_small_for_a_unique_solution_is_named():
 
 BAD_AT_PREDICT = {
     "X is a matrix": ((X["a"],), "X must be a mapping"),
-    "X is empty": (({},), "X must hold at least one view"),
+    "X is empty": (({},), "X must have at least one view"),
     "an unknown view": ((X | {"c": X["a"]},), "X holds the unknown view 'c'; the views are 'a', 'b'"),
     "another width": ((view("a", X["b"]),), "X['a'] has 3 features, but 4 in fit"),
     "different row counts": ((view("b", X["b"][:2]),), "X['b'] has 2 rows, but X['a'] has 12"),

@@ -51,7 +51,7 @@ def test_the_nuclear_norm_problem_has_the_same_optimum(lam, seed):
 def test_the_reported_objective_is_that_of_the_model(lam):
     X, Y = data()
     model = MLRL(optimise="none", lam=lam, tol=TOL, scaling="none").fit(X, Y)
-    # (6) is taken at the best intercepts, and these are those of the optimality conditions: equal in the end.
+    # The objective (6) uses the best intercepts. At the optimum, they equal those of the optimality conditions.
     assert 1 - 1e-9 <= objective(model, X, Y) / model.primal_objective_ <= 1 + TOL
 
 

@@ -260,5 +260,5 @@ def test_progress_reports_round_gap_and_objective():
     assert rounds[0] == 0
     assert rounds[-1] == model.n_iter_
     assert told[-1].gap == model.duality_gap_ < told[0].gap == 1
-    W = np.sum(model.label_factors_**2) / 2  # what the round's problem does not have
+    W = np.sum(model.label_factors_**2) / 2  # the problem of a round does not contain this term
     assert told[-1].objective == pytest.approx((model.objective_ - W) * (1 - model.duality_gap_))

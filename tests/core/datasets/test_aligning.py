@@ -75,7 +75,7 @@ def test_incompatible_datasets_are_refused() -> None:
     with pytest.raises(ValueError, match="view 'x' have numbers here only"):
         aligned(numbered, named)
     views = Dataset({"text": named.X, "sound": named.X}, named.Y, named.label_names)
-    with pytest.raises(ValueError, match="expected text, sound"):
+    with pytest.raises(ValueError, match="expected are text, sound"):
         aligned(named, views)
 
 

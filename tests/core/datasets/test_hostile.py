@@ -181,7 +181,7 @@ def test_text_that_is_not_utf8(format: str) -> None:
         (b"1,1 1:1\n", "line 1: a label occurs twice"),
         (b"1, 1:1\n", "line 1: names of labels have 1 to 256 bytes, not ''"),
         (b"x" * 257 + b" 1:1\n", "line 1: names of labels have 1 to 256 bytes"),
-        (b"1:1\n2:1\n", "there are no labels: expected at least one"),
+        (b"1:1\n2:1\n", "the data have no labels, and need at least one"),
         (b"".join(b"%d 1:1\n" % i for i in range(21)), "line 21: 21 labels; at most 20 are allowed"),
         (b"1 1:1\n" * 101, "line 101: 101 rows; at most 100 are allowed"),
         (b"2 1000000000000 3\n0 1:1\n", "line 1: 1,000,000,000,000 features; at most 50 are allowed"),
@@ -198,9 +198,9 @@ def test_libsvm_errors_say_where(text: bytes, message: str) -> None:
 @for_each(
     ("rows", "message"),
     [
-        (b"1, calm, 0, 0\n1, calm, 0", "line 7: 3 values for 4 attributes"),
-        (b"1, calm, 0, 0, 1, 1, 1", "line 6: 7 values for 4 attributes"),
-        (b"'1', calm, 0, 0, '1', 1", "line 6: more than 4 values for 4 attributes"),
+        (b"1, calm, 0, 0\n1, calm, 0", "line 7: the row has 3 values for 4 attributes"),
+        (b"1, calm, 0, 0, 1, 1, 1", "line 6: the row has 7 values for 4 attributes"),
+        (b"'1', calm, 0, 0, '1', 1", "line 6: the row has more than 4 values for 4 attributes"),
         (b"nan, calm, 0, 0", "line 6: attribute 'tempo' is 'nan': expected a finite number"),
         (b"1e999, calm, 0, 0", "line 6: attribute 'tempo' is '1e999': expected a finite number"),
         (b"1, wild, 0, 0", "line 6: attribute 'mood' is 'wild': expected one of calm, very wild"),
@@ -240,8 +240,8 @@ def test_arff_errors_say_where(rows: bytes, message: str) -> None:
         (b"@attribute a {x, y}\n@data\n", "line 1: label 'a' has the values x, y: expected 0 and 1"),
         (b"@attribute a {0, '1}\n@data\n", "line 1: a quote is not closed"),
         (b"@attribute '' real\n@data\n", "names of attributes have 1 to 256 bytes"),
-        (b"@attribute a {0,1}\n@data\n1\n", "there are no features"),
-        (b"@data\n1\n", "1 labels requested, but there are 0 attributes"),
+        (b"@attribute a {0,1}\n@data\n1\n", "the data have no features"),
+        (b"@data\n1\n", "1 labels were requested, but the file has 0 attributes"),
     ],
 )
 def test_arff_header_errors_say_where(header: bytes, message: str) -> None:
@@ -259,7 +259,7 @@ def test_arff_without_label_names() -> None:
     [
         (b"<labels><label name='rock'></labels>", "labels, line 1: mismatched tag"),
         (b"<labels>\n<label/></labels>", "labels, line 2: a label has no name"),
-        (b"<labels/>", "labels: no <label name=...> in it"),
+        (b"<labels/>", "labels: the XML has no <label name=...>"),
         (b"", "labels, line 1: no element found"),
         (b"@relation", "labels, line 1: not well-formed"),
         (b"<labels><label name='folk'/></labels>", "label 'folk' is not among the attributes"),
@@ -286,7 +286,7 @@ def test_wrong_xml(xml: bytes, message: str) -> None:
         (b'a,b\n"1"x,0\n', "line 2: not CSV"),
         (b"a,a\n1,0\n", "line 1: two columns are called 'a'"),
         (b"a," + b"x" * 300 + b"\n1,0\n", "line 1: names of columns have 1 to 256 bytes"),
-        (b"b\n1\n", "there are no features"),
+        (b"b\n1\n", "the data have no features"),
         (b"a,b\n", "there are no rows"),
         (b'a,b\n"' + b"x" * 200_000 + b'",0\n', "line 2: not CSV: field larger than field limit"),
         (b"a,b\n1,\x00\n", "line 2"),
@@ -304,7 +304,7 @@ def test_csv_errors_say_where(text: bytes, message: str) -> None:
         (3, "3 label columns requested, but there are 2 columns"),
         (["c"], "label column 'c' is not among the columns"),
         (["b", "b"], "two label columns are called 'b'"),
-        ([], "there are no labels"),
+        ([], "the data have no labels"),
     ],
 )
 def test_csv_label_columns_that_are_not_there(columns: int | list[str], message: str) -> None:
@@ -328,10 +328,10 @@ def test_csv_label_columns_that_are_not_there(columns: int | list[str], message:
         ('{"x": [1, true], "y": ["a"]}', "True is not a number"),
         ('{"x": [1, "2"], "y": ["a"]}', "'2' is not a number"),
         ('{"x": [1, ' + "9" * 5000 + '], "y": ["a"]}', "Exceeds the limit|is not a finite number"),
-        ('{"x": [1], "y": ["a"]}', "1 numbers, but earlier rows have 2"),
+        ('{"x": [1], "y": ["a"]}', "must have 2 numbers, as in earlier rows, not 1"),
         ('{"x": {"a": 1}, "y": ["a"]}', "features are named, but in earlier rows a list"),
         ('{"x": [1, 2], "y": "a"}', "y must be a list of all relevant labels"),
-        ('{"x": [1, 2], "y": {"a": true}}', "y has the truth of other labels than|y lacks 'u', which other rows list"),
+        ('{"x": [1, 2], "y": {"a": true}}', "y has the truth of other labels than|y lacks 'u', which other rows have"),
         ('{"x": [1, 2], "y": {"a": 0.5}}', "y.a must be true or false"),
         ('{"x": [1, 2], "y": [3]}', "y: labels must be strings: 3 is a number"),
         ('{"x": [1, 2], "y": ["a", "a"]}', "y: a label occurs twice"),
@@ -375,7 +375,7 @@ def test_invalid_ndjson_features_are_refused(x: Any, message: str) -> None:
         ({"views": {"c": 1}}, "must be a list of numbers"),
         ({"views": {"": [1]}}, "names of views have 1 to 256 bytes"),
         ({"views": {"a": {"f": 1}}}, "x.views.a: features are named, but in earlier rows a list"),
-        ({"views": {"a": [1, 2]}}, "x.views.a: 2 numbers, but earlier rows have 1"),
+        ({"views": {"a": [1, 2]}}, "x.views.a: must have 1 numbers, as in earlier rows, not 2"),
         ([1], "x has no views, unlike earlier rows"),
     ],
 )
@@ -407,7 +407,7 @@ def test_rows_that_lack_a_dense_view_count_as_wide_as_others(limits: ReaderLimit
         (np.int8([[0, 1], [0, 0]]), "'missing' must have a boolean for each of 2 rows and 2 views"),
         (np.array([[False], [True]]), "'missing' must have a boolean for each of 2 rows and 2 views"),
         (np.array([False, True]), "'missing' must have 2 dimension"),
-        (np.array([[False, False], [True, True]]), "row 1: lacks every view according to 'missing'"),
+        (np.array([[False, False], [True, True]]), "row 1: has no view according to 'missing'"),
         (np.array([[False, False], [False, True]]), "row 1: X must be finite"),
     ],
 )
@@ -441,13 +441,13 @@ def arrays(**change: Any) -> dict[str, Any]:
 @for_each(
     ("change", "message"),
     [
-        ({"Y": None}, "neither 'Y' nor 'Y_indices', 'Y_indptr', 'Y_shape' is there"),
-        ({"X_data": None}, "neither 'X' nor 'X_data' is there"),
+        ({"Y": None}, "the file has neither 'Y' nor 'Y_indices', 'Y_indptr', 'Y_shape'"),
+        ({"X_data": None}, "the file has neither 'X' nor 'X_data'"),
         ({"Y": np.int8([[0, 1]])}, "X has 2 rows, Y has 1"),
         ({"Y": np.int8([0, 1])}, "'Y' must have 2 dimension"),
         ({"Y": np.int8([[0, 1], [2, 0]])}, "row 1: Y must be 0 or 1"),
         ({"Y": np.float64([[0, 1], [np.nan, 0]])}, "row 1: Y must be 0 or 1"),
-        ({"Y": np.zeros((2, 0), np.int8)}, "there are no labels"),
+        ({"Y": np.zeros((2, 0), np.int8)}, "the data have no labels"),
         ({"Y": np.array([[0, None]], dtype=object)}, "'Y' must hold numbers or strings, not object"),
         ({"Y": np.array([["a"], ["b"]])}, "row 0: Y must be 0 or 1"),
         ({"X_data": np.float32([1, 2, np.nan])}, "row 1: X must be finite"),
@@ -458,7 +458,7 @@ def arrays(**change: Any) -> dict[str, Any]:
         ({"X_indices": np.int32([0, 3, 1])}, "row 0: X_indices must be 0 to 2"),
         ({"X_indices": np.int64([0, -1, 1])}, "row 0: X_indices must be 0 to 2"),
         ({"X_indices": np.uint64([0, 2**63, 1])}, "row 0: X_indices must be 0 to 2"),
-        ({"X_indices": np.int32([2, 2, 1])}, "row 0: X_indices has a column twice"),
+        ({"X_indices": np.int32([2, 2, 1])}, "row 0: X_indices contains a column twice"),
         ({"X_indices": np.float32([0, 2, 1])}, "'X_indices' must hold integers, not float32"),
         ({"X_indptr": np.int64([0, 2, 4])}, "row 1: X_indptr goes from 2 to 4"),
         ({"X_indptr": np.int64([0, 2, 1])}, "row 1: X_indptr goes from 2 to 1"),
@@ -476,11 +476,11 @@ def arrays(**change: Any) -> dict[str, Any]:
         ({"label_names": np.array([1, 2])}, "'label_names' must be 2 strings"),
         ({"label_names": np.frombuffer(b"\xff\xff\xff\xff\x61\0\0\0", "<U1")}, "one is not valid Unicode"),
         ({"train_idx": np.int64([0, 2])}, "'train_idx' must be rows, 0 to 1"),
-        ({"train_idx": np.int64([0, 0])}, "'train_idx' has a row twice"),
+        ({"train_idx": np.int64([0, 0])}, "'train_idx' contains a row twice"),
         ({"test_idx": np.float64([0])}, "'test_idx' must hold integers"),
         ({"view_id": np.int64([0, 1])}, "'view_id' must be the number of a view"),
         ({"view_id": np.int64([0, 1, 100])}, "'view_id' must be the number of a view"),
-        ({"view_id": np.int64([0, 2, 2])}, "there are no features in view '1'"),
+        ({"view_id": np.int64([0, 2, 2])}, "the data have no features in view '1'"),
         ({"view_id": np.int64([0, 1, 1]), "view_names": np.array(["a"])}, "'view_names' must be 2 strings"),
         ({"labelled": np.array([True])}, "'labelled' must be 2 booleans"),
         ({"labelled": np.array([True, False])}, "row 1: has labels, but 'labelled' is false"),
@@ -669,7 +669,7 @@ def test_arff_with_a_million_attributes(tmp_path: Path) -> None:
         file.writelines(f"@attribute a{i} numeric\n" for i in range(1_000_000))
         file.write("@data\n{0 1}\n")
     refusal, megabytes = refusal_and_megabytes(path, "arff", "{'labels': 1}")
-    assert refusal == "line 510001: more than 510,000 attributes, the limit"
+    assert refusal == "line 510001: the attributes exceed the limit of 510,000"
     assert megabytes < 250
 
 
@@ -677,12 +677,18 @@ def test_arff_with_a_million_attributes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("format", "options", "head", "portion", "refusal"),
     [
-        ("libsvm", "{}", "", "1 ", "longer than 16777216 bytes"),
-        ("ndjson", "{}", "", "[", "longer than 16777216 bytes"),
-        ("csv", "{'label_columns': 1}", "", "a,", "longer than 16777216 bytes"),
+        ("libsvm", "{}", "", "1 ", "the line has more than 16777216 bytes"),
+        ("ndjson", "{}", "", "[", "the line has more than 16777216 bytes"),
+        ("csv", "{'label_columns': 1}", "", "a,", "the line has more than 16777216 bytes"),
         ("csv", "{'label_columns': 1}", 'a,b\n"', "1\n", "field larger than field limit"),
-        ("arff", "{'labels': 1}", "@attribute a {0,1}\n@attribute b {0,1}\n@data\n'", "a", "longer than 16777216"),
-        ("arff", "{'labels': 1}", "", "@attribute 'a", "longer than 16777216 bytes"),
+        (
+            "arff",
+            "{'labels': 1}",
+            "@attribute a {0,1}\n@attribute b {0,1}\n@data\n'",
+            "a",
+            "the line has more than 16777216",
+        ),
+        ("arff", "{'labels': 1}", "", "@attribute 'a", "the line has more than 16777216 bytes"),
     ],
 )
 def test_text_without_ends_of_lines(

@@ -487,7 +487,7 @@ def test_objects_of_labels(line: str, labels: Any) -> None:
             '{"a": 1, "l": {"p": true}}\n{"a": 1, "l": {"q": true}}',
             "line 2: y has the truth of other labels than in line 1",
         ),
-        ('{"a": 1, "l": {"p": true}}\n{"a": 1, "l": ["q"]}', "line 1: y lacks 'q', which other rows list"),
+        ('{"a": 1, "l": {"p": true}}\n{"a": 1, "l": ["q"]}', "line 1: y lacks 'q', which other rows have"),
     ],
 )
 def test_objects_of_labels_that_are_refused(lines: str, message: str) -> None:

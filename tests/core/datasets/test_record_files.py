@@ -117,7 +117,7 @@ def test_labels_in_a_field() -> None:
     ("format", "data", "options", "message"),
     [
         ("csv", b"a,b\nx y,1\n", {"label_columns": "a"}, "line 2: label 'a' is 'x y': expected 0 or 1; if its cells"),
-        ("csv", b"a,b,c\n1,2,3\n", {"label_columns": 2, "separator": ";"}, "a separator is for one column"),
+        ("csv", b"a,b,c\n1,2,3\n", {"label_columns": 2, "separator": ";"}, "a separator needs one column"),
         ("csv", b"a,b\n1,2\n", {"tags": "b", "label_columns": 1}, "cannot be combined with label columns"),
         ("csv", b"a,b\n1,2\n", {"tags": "b", "text": ["c"]}, "line 1: text column 'c' is not among the columns"),
         ("csv", b"a,b\n1,2\n", {"tags": "b", "text": ["b"]}, "line 1: a text column cannot have labels"),
@@ -178,9 +178,9 @@ def test_gzip_is_bounded_by_its_unpacked_size() -> None:
     bomb = gzip.compress(b"\n" * 2**24)
     assert len(bomb) < 2**15
     for format in ("csv", "tsv", "ndjson", "libsvm", "arff"):
-        with pytest.raises(BadDataset, match="more than 65,536 bytes after decompression, the limit"):
+        with pytest.raises(BadDataset, match="exceeds the limit of 65,536 bytes after decompression"):
             read_dataset(io.BytesIO(bomb), format, limits=ReaderLimits(bytes=2**16))
-    with pytest.raises(BadDataset, match="longer than 16777216 bytes"):
+    with pytest.raises(BadDataset, match="the line has more than 16777216 bytes"):
         read_ndjson(io.BytesIO(gzip.compress(b"[" * 2**25)))
 
 
@@ -193,7 +193,7 @@ def test_damaged_gzip_is_refused(damage: str) -> None:
         "garbage": data[:10] + b"\xff" * 20,
         "head": b"\x1f\x8b\xff",
     }[damage]
-    with pytest.raises(BadDataset, match="incomplete gzip"):
+    with pytest.raises(BadDataset, match="gzip file is invalid or incomplete"):
         read_libsvm(io.BytesIO(damaged))
     assert read_libsvm(io.BytesIO(data)).n_rows == 1000
 

@@ -83,7 +83,7 @@ def test_every_format_has_weights(kind: str) -> None:
     assert dataset.weights.dtype == np.float64
     assert dataset.weights.tolist() == WEIGHTS
     assert dataset.describe()["weighted"] is True
-    assert np.asarray(dataset.X[[0]].sum()) == 120  # and nothing but its weight has become of the column
+    assert np.asarray(dataset.X[[0]].sum()) == 120  # the column of weights is no feature
     assert dataset.n_features == 1
     assert dataset.label_names == ("rock", "jazz")
 

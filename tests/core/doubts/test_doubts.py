@@ -51,7 +51,7 @@ def assert_like_the_recipe(X, signs, existing=None, weights=None, top=100):
         assert [(doubt.row, doubt.label) for doubt in doubts] == [each[:2] for each in expected]
         for doubt, (_, _, probability, share, score) in zip(doubts, expected, strict=True):
             assert doubt.given == bool(given)
-            assert doubt.probability == probability  # bit for bit, whatever the blocks
+            assert doubt.probability == probability  # bit for bit, for every size of blocks
             np.testing.assert_allclose([doubt.share, doubt.score], [share, score], rtol=1e-5, atol=1e-6)
     return lists
 

@@ -345,7 +345,7 @@ def test_few_examples_of_two_names():
         (9, 10, 0.9, {"slip"}),
         (3, 9, 0.9, set()),  # the common label is too rare as well
         (3, 60, 0.005, set()),  # the model does not know the common label
-        (10, 60, 0.9, set()),  # frequent enough to be alike, which it is not
+        (10, 60, 0.9, set()),  # frequent enough for a comparison, but not alike
     ],
 )
 def test_a_rare_slip(n_rare, n_common, own, why):

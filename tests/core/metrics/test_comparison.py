@@ -55,12 +55,12 @@ def test_the_same_seed_gives_the_same_intervals_however_they_are_cut(monkeypatch
     monkeypatch.setattr("manylabel_core.metrics.comparison._CELLS", len(Y) * 7)
     cut = compare(Y, FIRST, SECOND, n_resamples=50)
     assert cut.keys() == whole.keys()
-    for name, found in cut.items():  # products of matrices of other shapes may round otherwise
+    for name, found in cut.items():  # products of matrices of another shape may round differently
         assert found == pytest.approx(whole[name], rel=1e-12)
 
 
 def test_rows_and_shapes() -> None:
     with pytest.raises(ValueError, match="shape"):
         compare(Y, FIRST[:-1], SECOND)
-    with pytest.raises(ValueError, match="rows"):
+    with pytest.raises(ValueError, match="row"):
         compare(Y[:0], FIRST[:0], SECOND[:0])

@@ -36,7 +36,7 @@ NAMES = [
 
 
 class Example(NamedTuple):
-    scores: list[float]  # threshold first, one for each label that exists when the batch ends
+    scores: list[float]  # the threshold, then a score for each label that exists when the batch ends
     truth: dict[int, bool]  # what was listed
     complete: bool
     n_labels: int
@@ -252,7 +252,8 @@ def test_labels_in_parts_count_as_labels_at_once(stream: list[Example], window: 
     restored.check_parts([second])
     restored.restore(State.from_bytes(State(restored.state(), {}).to_bytes()).arrays)
     feed(restored, others[later:])
-    for period in ("cumulative", "window"):  # the baseline of a part goes by what was frequent when it was told
+    # The baseline of a partial label depends on the frequencies when the label arrived.
+    for period in ("cumulative", "window"):
         found, expected = (one.measures()[period] | {"baseline": {}} for one in (restored, whole))
         assert_measures(found, expected)
 
@@ -312,7 +313,7 @@ def test_the_window_does_not_drift() -> None:
         prequential.update(scores[rows], as_targets(Y[rows]), np.full(len(Y[rows]), n_labels))
     windows = [one.measures()["window"] for one in (long, short)]
     for window in windows:
-        del window["baseline"]  # which goes by all that was before
+        del window["baseline"]  # the baseline depends on all earlier examples
     assert windows[0] == windows[1]
 
 
@@ -445,7 +446,8 @@ def test_bad_input_changes_nothing(targets: Targets, n_known: list[int], shape: 
         (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 0, 0, 0, 2**20]}, "codes"),
         (lambda arrays: {"ring": np.roll(arrays["ring"], 1, axis=2)}, "ring"),
         (lambda arrays: {"codes": arrays["codes"] ^ 1}, "codes"),
-        # Labels after one with the same outcome: without one, twice, beyond the last label, in the next example.
+        # Codes that continue a label with the same outcome: without such a label, twice, after the last label, and in
+        # another example.
         (lambda arrays: {"codes": np.insert(arrays["codes"], 0, np.int32(-1))}, "codes"),
         (lambda arrays: {"codes": np.insert(arrays["codes"], 1, np.array([-1, -1], np.int32))}, "codes"),
         (lambda arrays: {"codes": np.insert(arrays["codes"], 1, np.int32(-(2**31)))}, "codes"),

@@ -254,7 +254,7 @@ def check_sparse_and_dense_matrices(model: OnlineLearner, stream: Stream, data: 
         known[i, list(e.truth)] = 1
         if e.complete:
             known[i] = 1
-    X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan  # missing is what a sparse matrix does not store
+    X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan  # a sparse matrix does not store missing values
     has = ~np.isnan(X)
     stored = form(sp.coo_array((X[has], np.nonzero(has)), shape=X.shape))
     dense = again(model).partial_fit(X, Y, known=known.astype(bool))
@@ -322,7 +322,8 @@ def check_a_label_that_is_forgotten_is_as_a_new_one(model: OnlineLearner, stream
     for name, array in model.state().items():
         of_the_model = name.split(".")[0] not in ("scaling", "calibration", "drift")
         if of_the_model and grown[name].shape[-1] > array.shape[-1]:
-            column = label + array.shape[-1] - model.n_labels_  # after that of the threshold, if there is one
+            # After the column of the threshold, if the array has one.
+            column = label + array.shape[-1] - model.n_labels_
             np.testing.assert_array_equal(array[..., column], grown[name][..., -1], err_msg=name)
     other = again(model)
     other.restore(model.state())

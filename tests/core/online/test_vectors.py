@@ -135,7 +135,7 @@ def test_vectors_that_are_always_missing_change_nothing(name: str) -> None:
     without, with_fields = grown(LEARNERS[name], X, [], 5), grown(LEARNERS[name], X, nothing, 5)
     expected = without.pipeline.learn(rows_of(X, []), targets).scores
     found = with_fields.pipeline.learn(rows_of(X, nothing), targets).scores
-    if with_fields.pipeline.model.takes_vectors:  # which adds the intercept last, in float32
+    if with_fields.pipeline.model.takes_vectors:  # such a model adds the intercept last, in float32
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
     else:
         assert found.tobytes() == expected.tobytes()

@@ -326,7 +326,7 @@ def test_the_room_is_the_number_of_errors_until_the_gate_closes():
     while promise.memory.gates[0, 3] > 0:
         (decision,) = promise.decide(sure, scores_of(sure > -1))
         values = decision.values.copy()
-        values[16] = 3  # applied, also if its label is held back
+        values[16] = 3  # the label counts as applied, although the gate holds it back
         promise.learn_served(Decision(values), targets_of(np.where(sure > 0, -1, 0).astype(np.int8)), complete=False)
         errors += 1
     assert errors == told["room"] + 1

@@ -100,5 +100,5 @@ def test_parts_of_words_stand_beside_the_words() -> None:
 def test_tokens_are_counted_before_they_are_built() -> None:
     spent: list[int] = []
     made = TextReader(TextSettings(ngrams=(1, 3), chars=(2, 4))).tokens("some plain words here", spent.append)
-    # A word of its own length is not a part: the bound counts it, which is never less than what is made.
+    # The bound also counts a part that is the whole word, which is no token. So it is never below the number of tokens.
     assert len(made) <= sum(spent) <= len(made) + 4 * 3

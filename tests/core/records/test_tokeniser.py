@@ -170,7 +170,8 @@ def test_a_word_written_in_another_form_is_the_same(text: str) -> None:
 
 @given(MIXED | ANY, MIXED | ANY)
 def test_a_text_may_be_cut_at_spaces(text: str, more: str) -> None:
-    # Not after a capital sigma: what follows an apostrophe or a dot says whether it ends a word.
+    # Without the word in between, the lower case of a capital sigma at the end of the text would depend on the
+    # characters after an apostrophe or a dot.
     assert words(f"{text}\nand {more}") == [*words(text), "and", *words(more)]
 
 

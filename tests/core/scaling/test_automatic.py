@@ -117,7 +117,7 @@ def test_scoring_is_learning_without_a_trace() -> None:
     scored = dense(scaling.score(as_rows(X[20:22], "float64")[0]), 7)
     for name, array in scaling.state().items():
         np.testing.assert_array_equal(array, before[name])
-    for i in (20, 21):  # each as if it came next, with two features not seen before
+    for i in (20, 21):  # each row is scaled as if it came next, with two new features
         past = np.hstack([X[:20, :5], np.zeros((20, 2))])
         np.testing.assert_array_equal(scored[i - 20], transcription(np.vstack([past, X[i]]))[-1])
 

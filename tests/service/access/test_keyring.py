@@ -116,7 +116,7 @@ async def test_all_keys_are_read_after_an_outage(keyring: Keyring, store: Store)
 async def test_removed_keys_are_forgotten(keyring: Keyring, store: Store) -> None:
     keys = [new_key(f"{number}", ["read"])[0] for number in range(5)]
     for revision, key in enumerate(keys, 1):
-        store.kept = [Kept(key.id, revision, key)]  # the others are gone by now
+        store.kept = [Kept(key.id, revision, key)]  # the store no longer has the other keys
         await eventually_async(lambda id=key.id: id in keyring._holders)
     await eventually_async(lambda: len(keyring._holders) <= 2 * MAX_KEYS)
     assert keys[-1].id in keyring._holders

@@ -227,7 +227,7 @@ def test_a_key_cannot_grant_more_time_and_rate_than_it_has(keyed: Keyed) -> None
     less = {"expires_at": "2098-01-31T12:00:00.000Z", "rates": {**NO_RATES, **rates, "examples_per_second": 1.0}}
     changed = keyed.call("patch", f"/v1/keys/{made.json()['id']}", mine["key"], json=less)
     assert changed.json().items() >= less.items()
-    free = keyed.make()["id"]  # what it has stays, and what it loses is no excess
+    free = keyed.make()["id"]  # fields that do not change, or become stricter, do not exceed the own key
     assert keyed.call("patch", f"/v1/keys/{free}", mine["key"], json={"note": "n"}).status_code == 200
     later = {"expires_at": "2099-12-31T12:00:00.000Z", "rates": {"requests_per_second": 5000.0}}
     assert keyed.call("patch", f"/v1/keys/{free}", mine["key"], json=later).status_code == 200

@@ -57,7 +57,7 @@ def test_concurrent_requests_are_counted() -> None:
         with pytest.raises(ZeroDivisionError), limits:
             raise ZeroDivisionError
     with limits, limits:
-        with pytest.raises(RateLimited, match="2 running requests"), limits:
+        with pytest.raises(RateLimited, match="2 requests in progress"), limits:
             pass
         limits.charge(10**6)
     with limits:

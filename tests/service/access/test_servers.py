@@ -146,7 +146,7 @@ def test_changes_of_keys_reach_the_other_server(serve: Serve, shared_redis: Call
 
 
 async def test_a_local_change_does_not_hide_a_remote_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collection, "WHOLE_SECONDS", inf)  # a poll of everything would find what is hidden
+    monkeypatch.setattr(collection, "WHOLE_SECONDS", inf)  # a poll of all documents would find a hidden change
     here, there = (Keyring(KeyStore(store.documents, 10), None) for _ in range(2))
     await here.start()
     await there.start()

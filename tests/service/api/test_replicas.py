@@ -72,7 +72,7 @@ def test_no_server_answers_for_a_model_that_was_recreated(both: tuple[TestClient
             retried(client, f"{address}/update", ITEM, {"Idempotency-Key": "k"}).raise_for_status()
         one.delete(address).raise_for_status()
         create(one, "m", labels=["p", f"new-{number}"])
-        # The other may not have heard of it yet: the key is new to this model, and so is the label.
+        # The other replica may not know the new model yet. The key and the label are new to this model.
         first = retried(other, f"{address}/update", ITEM, {"Idempotency-Key": "k"})
         assert "idempotent-replayed" not in first.headers
         one.delete(address).raise_for_status()

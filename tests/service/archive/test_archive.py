@@ -186,6 +186,20 @@ async def test_unchanged_models_are_not_archived_again(place: FilePlace, new_sto
     assert (await origin.shipper.ship()).objects == 1
 
 
+async def test_the_time_of_a_restore_is_that_of_the_latest_entry(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.shipper.ship()
+    between = await next_millisecond()
+    await origin.learn(2)
+    await origin.shipper.ship()  # the catalogue is the same, so it stays
+    for until, reached in ((None, True), (between, False)):
+        restored = await restore(place, await opened(new_store("sqlite")), Settings(), until=until)
+        assert restored.unix_ms <= between
+        assert (restored.state_ms > between) == reached
+        assert restored.times == ({"m": restored.state_ms} if reached else {})
+
+
 async def test_a_clock_that_is_set_back_hides_no_model(place: FilePlace, new_store: Make) -> None:
     origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
@@ -258,7 +272,8 @@ async def test_damaged_or_missing_objects_are_named_and_the_rest_is_restored(
     keys = [key for key in await place.keys("") if (prefix in key and "/log/" in key) or "/catalogue/" in key]
     assert len(keys) == 4
     late = next(key for key in keys if key.endswith("/8_12")).replace("log/8_12", "state/8")
-    await place.put(late, origin.states["8"])  # so that a damage before it is met after the model was created
+    # The restore then meets earlier damage only after it has created the model.
+    await place.put(late, origin.states["8"])
     for key in keys:
         whole, name = await place.get(key), key.rpartition("/")[2]
         for damaged in (b"", whole[: len(whole) // 2], None):

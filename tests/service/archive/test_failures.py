@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -157,7 +158,8 @@ async def test_the_program_fails_and_names_a_model_that_was_not_restored(
     flags = ["--from", f"file://{place._root}", "--data-dir", str(tmp_path / "restored")]
     done = await asyncio.to_thread(finished, "manylabel_service.archive", "restore", *flags)
     assert done.returncode == 1
-    assert "model good: position 3" in done.stdout
+    told = r"restored the state of (\S+) from .*\nmodel good: position 3 of \S+Z\n0 datasets, 0 keys, as of \1\n"
+    assert re.match(told, done.stdout)
     assert f"model 'bad' was not restored: {part} is damaged" in done.stderr
 
 

@@ -132,7 +132,7 @@ async def test_an_interrupted_purge_is_completed_by_the_next_pass(
     async def check(calls: int) -> None:
         place = archive(calls)
         store = await opened(new_store("sqlite"))
-        restored = await restore(place, store, Settings())  # of the old timeline or the new one, whole
+        restored = await restore(place, store, Settings())  # the whole old timeline, or the whole new one
         assert restored.models["m"][0] == (await origin.replica()).position
         await store.close()
         await shipper(origin.store, place).ship()

@@ -92,7 +92,7 @@ async def test_a_dataset_is_listed_fetched_and_deleted(store: Store, catalogue: 
 
 
 async def test_only_one_of_concurrent_uploads_gets_a_name(store: Store, catalogue: Catalogue) -> None:
-    several = [catalogue(store), catalogue(store)]  # as two servers on one store
+    several = [catalogue(store), catalogue(store)]  # like two servers on one store
     outcomes = await asyncio.gather(*(add(datasets) for datasets in several), return_exceptions=True)
     assert sorted(type(outcome).__name__ for outcome in outcomes) == ["DatasetExists", "DatasetMeta"]
     assert await blobs(store) == 2, "of the one that lost nothing is left"
@@ -221,7 +221,7 @@ async def test_a_killed_reader_leaves_nothing(sqlite_store: Store, catalogue: Ca
     adding = asyncio.create_task(add(datasets, data=SLOW))
     await eventually_async(readers)
     os.kill(min(readers()), signal.SIGKILL)
-    with pytest.raises(InvalidDataset, match="the reading process ended with -9"):
+    with pytest.raises(InvalidDataset, match="the parsing process ended with -9"):
         await adding
     assert ((await datasets.listed())[0], await blobs(sqlite_store)) == ([], 0)
     await add(datasets)

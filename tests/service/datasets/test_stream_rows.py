@@ -49,7 +49,7 @@ class Stream:
         (entry,) = await self.store.logs.append(self.record, [encode(change)], self.position)
         self.position = entry.position
         folding = ApplyBatch(self.model, [LogEntry(entry.position, change)])
-        while folding.step(100):  # the first vector of a field is learnt by a step of its own
+        while folding.step(100):  # the first vector of a field takes a separate step
             if folding.needed_snapshot is not None:
                 folding.roll_back(OnlineModel.from_bytes(self.states[folding.needed_snapshot]))
         return entry.position
@@ -360,7 +360,7 @@ async def test_the_bytes_of_rows_are_limited(sqlite_store: Store, settings_with:
     await stream.create()
     for _ in range(30):
         await stream.learn(*[(dense(*range(1, 11)), ["x"])] * 100)
-    with pytest.raises(InvalidDataset, match="the rows take more than 20,000 bytes, the limit: use fewer rows"):
+    with pytest.raises(InvalidDataset, match="the rows take more than the limit of 20,000 bytes: use fewer rows"):
         await stream.rows(3_000)
     counts, _ = await stream.rows(100)
     assert counts.rows == 100
@@ -370,7 +370,7 @@ async def test_rows_of_any_log_are_the_remaining_examples(any_stream: Stream) ->
     """Compare updates, partial labels, snapshots, rollbacks and trims with a plain list of the remaining rows."""
     rng = random.Random(7)
     await any_stream.create()
-    kept: list[tuple[str, tuple[dict[str, float], set[str]]]] = []  # by position, with what is forgotten removed
+    kept: list[tuple[str, tuple[dict[str, float], set[str]]]] = []  # examples by position, without the forgotten ones
     backs: list[str] = []
     trimmed = START
     for _ in range(60):

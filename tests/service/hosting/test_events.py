@@ -215,7 +215,8 @@ class TestBounds:
         self, replica: Any, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(events_module, "RECENT_EVENTS", 4)
-        await replica.update([lone_fleet.example(i) for i in range(10)])  # later ones bring no label, which is an event
+        # Later updates add no label, which would be one more event.
+        await replica.update([lone_fleet.example(i) for i in range(10)])
         slow, quick = replica.events.subscribe(), replica.events.subscribe()
         positions = []
         for i in range(10):

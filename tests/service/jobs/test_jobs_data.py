@@ -46,5 +46,5 @@ def test_rows_of_splits_and_rows_without_labels(tmp_path):
 
 def test_data_without_labelled_rows_are_refused(tmp_path):
     (tmp_path / "data").write_bytes(numbered(2, labelled=np.array([False, False])).to_bytes())
-    with pytest.raises(ValueError, match="nothing to learn: 0 labelled rows"):
+    with pytest.raises(ValueError, match="nothing to learn: the data have 0 labelled rows"):
         load(request(), tmp_path)

@@ -53,7 +53,7 @@ async def test_a_job_makes_a_version_and_its_repetition_none(store, jobs_of):
     expected = M3L(scaling="auto").fit(train.X, train.Y, label_names=train.label_names)
     assert await estimator_of(context, "songs") == expected.to_bytes()
     assert (done.result.version, done.result.rows, done.result.held_out.rows) == (1, 225, test.n_rows)
-    # what was told on the way
+    # events while the job ran
     states = [data["state"] for _, kind, data in events if kind == "state"]
     assert states == ["queued", "running", "succeeded"]
     assert events[-1][2]["result"] == done.result.model_dump()
@@ -187,7 +187,7 @@ async def test_the_error_of_a_failed_job_names_the_reason(sqlite_store, jobs_of)
     assert first.state == second.state == "failed"
     assert {first.error.code, second.error.code} <= {"training_refused", "timed_out"}
     assert second.error.code == "timed_out"
-    assert "job_timeout_seconds = 0.5" in second.error.detail
+    assert "job_timeout_seconds, 0.5 s" in second.error.detail
     assert processes(TRAINER, directory=jobs._context.settings.data_dir) == set()
 
 

@@ -258,7 +258,7 @@ async def test_old_jobs_and_unneeded_blobs_are_removed(monitored, monkeypatch):
 
 async def test_directories_of_dead_processes_are_removed(tmp_path):
     left, held, gone = (tmp_path / f"task-{name}" for name in ("left", "held", "gone"))
-    gone.symlink_to(tmp_path / "nowhere")  # as one that goes while it is looked at
+    gone.symlink_to(tmp_path / "nowhere")  # like a directory that disappears during the check
     for place in (left, held):
         place.mkdir()
         (place / "lock").touch()

@@ -107,7 +107,7 @@ def test_a_version_reads_records_as_its_dataset_did(
         answer = client.post("/v1/datasets?name=long&format=ndjson&tags=tags", content=long, headers=LINES)
         assert "at most 1,000 characters" in refused(answer, 422, "invalid_dataset")["detail"], "as of every record"
 
-        # The stream goes on from it, and reads as it did.
+        # An online model starts from the version, and reads records in the same way.
         begun = client.post(
             "/v1/models", json={"name": "begun", "algorithm": "falt", "init_from": {"model": "trained"}}
         )

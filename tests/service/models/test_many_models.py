@@ -150,7 +150,7 @@ async def test_garbage_is_collected_step_by_step(any_fleet: Any, monkeypatch: py
     orphans = [f"history/{incarnation}/{old}", f"snapshots/{incarnation}/9/{old}"]
     of_the_dead = [f"{kind}/{incarnation + 7}/{young}" for kind in ("history", "versions")]
     of_the_dead.append(f"snapshots/{incarnation + 7}/9/{young}")
-    stay.append(f"snapshots/{incarnation + 7}/9/other")  # a later release may name its snapshots so
+    stay.append(f"snapshots/{incarnation + 7}/9/other")  # a later release may use such names for its snapshots
     for key in (*stay[-4:], *orphans, *of_the_dead):
         await store.blobs.put(key, pieces_of(b"x"))
     listed, keys = list[int](), store.blobs.keys

@@ -233,7 +233,7 @@ class TestEviction:
 
     async def test_evictions_under_load_lose_no_update(self, fleet: Any) -> None:
         names = [f"m{i}" for i in range(6)]
-        registry = await fleet.start(max_resident_bytes=1)  # every model is one too many
+        registry = await fleet.start(max_resident_bytes=1)  # every model exceeds the limit
         for name in names:
             await registry.create(fleet.spec(name))
 

@@ -45,7 +45,7 @@ class TestStoreGone:
     ) -> None:
         registry = await fleet.start()
         replica = await registry.create(fleet.spec())
-        registry._tasks[0].cancel()  # otherwise it may reach the store in between
+        registry._tasks[0].cancel()  # this task could reach the store in between
         monkeypatch.setattr(fleet.store(registry).logs, "append", _gone)
         with pytest.raises(StorageUnavailable):
             await replica.update([fleet.example(0)])
@@ -118,7 +118,7 @@ class TestStoreBack:
         lost = _once(store.logs, "read", lambda: LogLost("m", replica.model.position), monkeypatch)
         registry._store_health.lost()
         await eventually_async(lambda: registry.storage_gone_seconds is None)
-        registry._tasks[0].cancel()  # the answers so far must suffice
+        registry._tasks[0].cancel()  # no further call reaches the store
         release.set()
         with pytest.raises(StorageUnavailable):
             await update

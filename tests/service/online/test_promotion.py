@@ -120,7 +120,7 @@ async def test_leader_and_follower_swap_places_bit_for_bit(any_fleet: Any, algor
     for position, expected in past.items():
         assert state(await new.state_at(position)) == expected
     assert (await new.verify()).equal
-    # Both go on, and the other follower with them: it has the same updates, but measures late labels by its own scores.
+    # Both models continue, and so does the other follower. It has the same updates, but its own scores for late labels.
     for n in range(2):
         await lived(new, rng, 20)
         await late(new, rng, f"later{n}")
@@ -246,7 +246,7 @@ async def test_the_history_begins_where_the_promoted_follower_began(lone_fleet: 
     with pytest.raises(BeforeHistory):
         await new.state_at(START)
     assert (await new.verify()).equal
-    # Promoted again, the first leader also has what it had learnt before this history.
+    # After the second promotion, the first leader also has what it had learnt before this history.
     back, _ = await promoted(registry)
     assert state(back.model) == expected[1]
     assert state(await back.state_at(middle)) == led

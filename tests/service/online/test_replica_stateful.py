@@ -91,7 +91,7 @@ SETTINGS = settings_of(snapshot_retention_count=2, history_bytes=0, snapshot_eve
 WAIT_SECONDS = 120.0
 
 NAMES = st.sampled_from(["m", "n"])
-PASSING = st.just("n")  # the other one is there for long
+PASSING = st.just("n")  # the other model exists for long
 PLACES = st.integers(0, 1)
 EXAMPLES = st.tuples(st.integers(0, 19), st.integers(0, 19))
 CHOICES = st.integers(0, 5)
@@ -556,7 +556,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         except NotReady:
             assert behind, "only one that has been overtaken is refused"
             return
-        # One that is behind may stand where a request was cut off, which nobody was told.
+        # A replica that is behind may be at the position of a request whose response was lost.
         assert behind or taken.position == known.position
 
     @rule(name=NAMES, place=PLACES, keyed=KEYED, which=CHOICES)
@@ -565,7 +565,7 @@ class ReplicaMachine(RuleBasedStateMachine):
             return
         self.run(self.settled())
         listed = [s.position for s in self.run(self.ask(place, name, listed_snapshots))]
-        # Any position where the log has been, as far as it still reaches.
+        # Any earlier position that the log still has.
         position = chosen(listed, which, START) if which % 2 else chosen(list(known.states), which // 2, START)
         if position in listed and position not in known.states:
             return  # a position of a request that was cut off
@@ -608,7 +608,7 @@ class ReplicaMachine(RuleBasedStateMachine):
             return
         self.run(self.settled())
         _, before = self.look_at_kept(known, place)
-        for _ in range(2):  # the first lets go of pins, the second of what they held
+        for _ in range(2):  # the first snapshot releases pins, the second the snapshots that were pinned
             self.run(self.ask(place, name, Replica.take_snapshot))
         replica, listed = self.look_at_kept(known, place)
         assert all(snapshot.pinned for snapshot in listed[SETTINGS.snapshot_retention_count :])

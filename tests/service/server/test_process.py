@@ -215,7 +215,7 @@ def test_only_a_trusted_proxy_sets_the_address_of_a_client(
     server_process: Any, flags: tuple[str, ...], address: str
 ) -> None:
     server = server_process(*flags).start()
-    chain = {"X-Forwarded-For": "6.6.6.6, 9.9.9.9, 10.1.2.3"}  # the first is whatever a client says of itself
+    chain = {"X-Forwarded-For": "6.6.6.6, 9.9.9.9, 10.1.2.3"}  # a client can send any first address
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)) as connection:
         connection.request("DELETE", "/v1/models/nobody", headers=chain)
         assert connection.getresponse().status == 404

@@ -139,7 +139,7 @@ class TestAnswers:
             assert connection.recv(1) == b""
 
     def test_a_silent_client_is_disconnected(self, server: ServerProcess) -> None:
-        seconds = 30.0  # half of what it would be without a bound of ours
+        seconds = 30.0  # half of asyncio's timeout, which would apply without ours
         with socket.create_connection(("127.0.0.1", server.port), timeout=seconds) as connection:
             assert connection.recv(1) == b""
 

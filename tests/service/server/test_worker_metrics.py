@@ -88,7 +88,7 @@ async def test_a_worker_that_does_not_answer_is_down(
         return series if up(series) == wanted else {}
 
     async with await asyncio.start_unix_server(never, tmp_path / "2.sock"):
-        # The others have as little time, and may miss it on a busy machine.
+        # The other workers have the same short timeout, and may miss it on a busy machine.
         series = await eventually_async(lambda: scraped([1, 1, 0]))
     assert not any("half" in name for name, _ in series)
 

@@ -120,7 +120,7 @@ async def test_what_differs_from_what_was_written_is_not_moved(
 
     with monkeypatch.context() as patch:
         patch.setattr(FilePlace, "put", torn)
-        with pytest.raises(StorageUnavailable, match=r"differs from what was written: .* at file:///"):
+        with pytest.raises(StorageUnavailable, match=r"copied blob differs from the original: .* at file:///"):
             await move_blobs(store, address)
     assert await read_all(store) == blobs
     assert pieces_in(tmp_path) == []

@@ -623,7 +623,7 @@ async def test_a_wait_for_changes_can_be_cancelled(store: Store, under_test: Sto
         with pytest.raises(asyncio.CancelledError):
             await waiting
     assert payloads_of(await append(store, record, b"1")) == [b"1"]
-    told = [record] if under_test.is_shared else []  # no other process can have written to the embedded one
+    told = [record] if under_test.is_shared else []  # no other process can write to the embedded store
     assert await store.logs.changed({record: START}, 0.0) == told
 
 
@@ -659,7 +659,7 @@ async def test_close_waits_for_calls_in_progress(new_store: NewStore) -> None:
     store = new_store()
     await store.open()
     record = await store.models.create("m", b"")
-    for _ in range(10):  # let what began with the opening come to its end
+    for _ in range(10):  # wait until the tasks of the opening have ended
         await store.models.all()
     calls = [asyncio.create_task(append(store, record, b"%d" % i)) for i in range(50)]
     calls.append(asyncio.create_task(store.snapshots.put(record, START, bytes(3_000_000))))  # type: ignore[arg-type]

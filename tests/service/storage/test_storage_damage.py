@@ -338,7 +338,7 @@ def silent(was: dict[str, Any], now: dict[str, Any], lines: list[Any]) -> list[s
     if "" in now or any(line["log_level"] in ("error", "warning") for line in lines):
         return []
     named = isinstance(now["models"], StorageError)
-    absent = now["models"] if named else None  # what a model that is named as damaged had
+    absent = now["models"] if named else None  # data of a model that is reported as damaged
     changed = [
         what for what in was if not isinstance(now.get(what, absent), StorageError) and now.get(what) != was[what]
     ]

@@ -153,7 +153,7 @@ async def test_calls_to_a_frozen_redis_time_out(redis_server: Any) -> None:
         await wait_until_available(store)
         for record in records:
             answer = await store.logs.append(record, [b"own"], START)
-            # Redis finds what was sent to it before, or what is left of it: each is there once or not at all.
+            # Redis executes some of the calls that it received before. Each entry is in the log once or not at all.
             assert len(answer) <= 11
             assert payloads_of(answer[:-1]) == [b"frozen"] * (len(answer) - 1)
             assert answer[-1].payload == b"own"
@@ -361,7 +361,7 @@ async def test_a_redis_with_older_data_reports_lost_positions(new_redis: Callabl
                     ):
                         with pytest.raises(LogLost):
                             await call
-                # The same after others have gone on, whose positions are no lost ones.
+                # The same after other processes have appended entries, whose positions are not lost.
                 await store.logs.append(record, [b"new"] * 3, kept[-1].position)
             entries = await store.logs.read(record, START, 100)
             assert payloads_of(entries) == [b"kept"] + [b"new"] * 6
@@ -413,7 +413,7 @@ async def test_silently_broken_connections_cost_one_timeout(redis_server: Any) -
         with pytest.raises(StorageUnavailable, match="in time"):
             await store.models.all()
         await wait_until_available(store)
-        await asyncio.gather(*(store.models.all() for _ in range(20)))  # no other one is used, and times out
+        await asyncio.gather(*(store.models.all() for _ in range(20)))  # no other connection is used and times out
 
 
 async def test_flushed_scripts_are_loaded_again(redis_server: Any, ask_redis: Callable[..., bytes]) -> None:
@@ -525,7 +525,7 @@ async def test_a_document_whose_reply_is_lost_is_changed_once(redis_server: Any)
             assert document.value == value, "it was made, once"
             with pytest.raises(RevisionConflict):
                 await store.documents.put("jobs", "a", value, revision=revision)
-            # One that others changed since does not have the value of who lost the reply.
+            # A document that others have changed since does not have the value of the process that lost the reply.
             revision = await other.documents.put("jobs", "a", b"other", revision=document.revision)
             assert await store.documents.all("jobs", document.revision) == [Document("a", revision, b"other")]
         assert proxy.dropped == 3

@@ -354,8 +354,8 @@ def test_any_order_of_calls(stores_in: Callable[[Path], StoreUnderTest], tmp_pat
         place = tmp_path / str(next(numbers))
         place.mkdir()
         under_test = stores_in(place)
-        # One on Redis is left as it is: its connections stay, its work under way is stuck. A directory belongs to one
-        # process, and ends of processes have tests of their own.
+        # A store on Redis is abandoned: its connections stay open, and its calls hang. A directory belongs to one
+        # process, and other tests end processes.
         return StoreMachine(under_test.new, lambda _: under_test.is_shared)
 
     run_machine(machine, n_examples)

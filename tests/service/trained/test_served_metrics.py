@@ -136,7 +136,7 @@ async def test_metrics_are_those_of_the_answers_whatever_is_served_meanwhile(
     for version in (one, two, one):
         await any_fleet.publish(first, version, promote="always" if version is one else "never")
     watched = Watched(any_fleet, rng)
-    # Truths that name a label which no version has come first, so that it counts for all answers alike.
+    # True labels that no version has come first, so that they count for all responses alike.
     for number in (1, 2, 3):
         promoted = await (await watched.model()).promote(number)
         await watched.predict(one.X, promoted.position)

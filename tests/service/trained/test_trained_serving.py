@@ -420,7 +420,7 @@ class TestHosted:
         await eventually_async(lambda: model.status()["version"] == 2)
         events = model.events.subscribe()
         if not with_error:
-            there._tasks[0].cancel()  # the task that would call the store meanwhile
+            there._tasks[0].cancel()  # this task would call the store
         fleet.server.stop()
         for path, content in {**saved, **manifest}.items():
             path.write_bytes(content)

@@ -39,7 +39,7 @@ async def sent(url: str, *networks: str, urls: tuple[str, ...] | None = None) ->
 async def test_the_signature_is_that_of_standard_webhooks(receiver: Receiver) -> None:
     message = event()
     await Sender([str(origin_of(receiver.url))], ()).send(webhook(receiver.url), message, 1)
-    (headers,) = receiver.headers  # which the receiver has verified with the standard's own library
+    (headers,) = receiver.headers  # the receiver has verified them with the library of the standard
     assert headers["webhook-id"] == message.id
     assert headers["content-type"] == "application/json"
     signed = f"{message.id}.{headers['webhook-timestamp']}.{message.body}".encode()

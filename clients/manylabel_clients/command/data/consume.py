@@ -109,8 +109,8 @@ def consume(
 ) -> None:
     """Learn the messages of a topic of Kafka, each exactly once.
 
-    A message is JSON: an example {"x": ..., "y": [...]}, or a record with its labels in the field --labels or --tags,
-    like a line of `manylabel feed`. Several consumers of a group share the partitions. SIGTERM ends the command after
+    A message is JSON, like a line of `manylabel feed`: an example {"x": ..., "y": [...]}, or a record with its labels
+    in the field --labels or --tags. Several consumers of a group share the partitions. SIGTERM ends the command after
     the batch.
 
     Example: `manylabel consume tickets --model-field tenant --labels tags --dead-letters tickets-failed`

@@ -17,7 +17,7 @@ from manylabel_clients.command.output.measures import print_metrics
 from manylabel_clients.command.output.reports import note_warnings, print_report
 from manylabel_clients.command.output.text import print_as, print_json
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.errors import ManyLabelError
+from manylabel_clients.http.errors import ManyLabelError, NotFound
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.stream import StreamSummary
 from manylabel_clients.http.responses import TrainedStatus
@@ -49,14 +49,19 @@ def feed(
     Rows of CSV, TSV and JSON lines may be records: `manylabel feed packages packages.jsonl.gz --labels tags`. The text
     fields are those of the model.
 
-    --dry-run shows what each column is read as, and learns nothing.
+    --dry-run shows what each column is read as, and learns nothing. It needs the model, which has the text fields;
+    without a model, `manylabel train FILE --dry-run` shows the same.
 
     After an interruption, --resume continues exactly: no row is omitted or learnt twice. It also learns rows added to
     the file since. Checkpoints are in ~/.local/state/manylabel.
     """
     handle = client.model(model)
     if dry_run:
-        report = report_of(open_for(handle, file, labels, zero_based, table, learns=True))
+        try:
+            report = report_of(open_for(handle, file, labels, zero_based, table, learns=True))
+        except NotFound as error:
+            error.add_note(f"the model has the text fields; without a model: manylabel train {file} --dry-run")
+            raise
         print_as(as_json, report, print_report)
         return
     path = checkpoint_path(client.base_url, model, file)

@@ -135,7 +135,7 @@ class TableOptions(NamedTuple):
             "--ref",
             metavar="COLUMN",
             help="CSV, TSV, JSON lines of records: column or field with your reference for each row, such as a "
-            'customer number. JSON items have it in "ref".',
+            'customer number or the id of a ticket. JSON items have it in "ref".',
         ),
     ] = None
 

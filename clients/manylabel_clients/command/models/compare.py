@@ -139,7 +139,7 @@ def _of_rows(both: Sequence[Compared], stream: "FileStream", batch_size: int) ->
 def _of_the_stream(both: Sequence[Compared]) -> dict[str, Any]:
     """Compare prequential metrics, over the windows of both histories that end at the same number of examples."""
     if any(one.version is not None for one in both):
-        raise Failure("to compare versions, name a file of labelled rows with --data FILE")
+        raise Failure("a comparison of versions needs a file of labelled rows: --data FILE")
     first, second = (one.model.metrics_history() for one in both)
     size = first.window.size
     if second.window.size != size:

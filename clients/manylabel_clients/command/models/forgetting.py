@@ -38,7 +38,8 @@ def forget(
     client: Client,
     model: ModelName,
     ref: Annotated[
-        list[str] | None, Option(metavar="REF", help="Reference of the examples to forget. Repeatable.")
+        list[str] | None,
+        Option(metavar="REF", help="Reference of the examples to forget, of a person or a record. Repeatable."),
     ] = None,
     position: Annotated[
         list[str] | None,
@@ -53,7 +54,7 @@ def forget(
     Example: `manylabel forget tags --ref customer-4711`
     """
     if bool(ref) == bool(position):
-        raise click.BadParameter("either --ref or --position", param_hint="--ref")
+        raise click.BadParameter("give either --ref or --position", param_hint="--ref")
     confirm(f"Forget the examples of {model} with {', '.join(ref or position or ())}, permanently?", yes)
     handle = client.model(model)
     receipt = handle.forget(refs=ref or None, positions=position or None)

@@ -126,7 +126,7 @@ def _applied(model: Model, chosen: Chosen, yes: bool, as_json: bool) -> None:
             _tell(model, suggestion, "dismissed", model.dismiss(suggestion).position, as_json)
         done += answer in "yd"
     if yes and not done:
-        raise Failure("there is no such suggestion that can be applied")
+        raise Failure("no such suggestion can be applied")
 
 
 def _dismissed(model: Model, chosen: Chosen, as_json: bool) -> None:
@@ -150,7 +150,7 @@ def _tried(model: Model, chosen: Chosen, as_json: bool) -> None:
     """Run each suggestion that has a request by a job, and print the metrics without and with it."""
     found = [one for one in chosen.listed().suggestions if one.request is not None]
     if not found:
-        raise Failure("there is no such suggestion that can be applied")
+        raise Failure("no such suggestion can be applied")
     for suggestion in found:
         job = model.dry_run(suggestion)
         click.echo(f"job {job.id} learns the examples without and with the change", err=True)
@@ -203,13 +203,13 @@ def health(
     Example: `manylabel health tags --search`
     """
     if apply + dismiss + dry_run > 1:
-        raise click.BadParameter("one of --apply, --dismiss and --dry-run", param_hint="--apply")
+        raise click.BadParameter("give only one of --apply, --dismiss and --dry-run", param_hint="--apply")
     if dismiss and label is None:
         raise click.BadParameter("needs --label", param_hint="--dismiss")
     if yes and kind is None and label is None:
         raise click.BadParameter("needs --kind or --label", param_hint="--yes")
     if apply and as_json and not yes:
-        raise click.BadParameter("--apply asks a person, unless --yes is given", param_hint="--json")
+        raise click.BadParameter("--apply asks a person: give --yes, or use a terminal", param_hint="--json")
     handle = client.model(model)
     if search:
         job = handle.search_doubts()

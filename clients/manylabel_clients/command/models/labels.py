@@ -13,7 +13,7 @@ from manylabel_clients.command.output.measures import number
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import count_of
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.responses import LabelPage, LabelStatus
+from manylabel_clients.http.responses import LabelPage, LabelStatus, Updated
 
 GROUPS_HELP = "JSON: groups, each with name, labels and choose (one or at_most_one), and parents, by child."
 Label = Annotated[str, Argument(help="Label.")]
@@ -24,6 +24,11 @@ def _print(page: LabelPage) -> None:
     print_table(COLUMNS, map(_row, page.labels))
     if page.total > len(page.labels):
         click.echo(f"{len(page.labels):,} of {page.total:,} labels; --offset and --limit show others")
+
+
+def _tell(model: str, text: str, changed: Updated) -> None:
+    """Print a change of labels, and the command that takes it back."""
+    click.echo(f"{text} (undo: manylabel undo {model} {changed.position})")
 
 
 def _row(one: LabelStatus) -> tuple[str, ...]:
@@ -95,8 +100,9 @@ def set_groups(
     Example: `manylabel models set-groups tags groups.json`
     """
     given = read_groups(file)
-    client.model(name).set_groups(given["groups"], given["parents"])
-    click.echo(f"{name} has {len(given['groups']):,} groups and {len(given['parents']):,} labels with a parent now")
+    changed = client.model(name).set_groups(given["groups"], given["parents"])
+    counts = f"{len(given['groups']):,} groups and {len(given['parents']):,} labels with a parent"
+    _tell(name, f"{name} has {counts} now", changed)
 
 
 @remote()
@@ -172,8 +178,7 @@ def rename_label(
     to: Annotated[str, Argument(help="New name.")],
 ) -> None:
     """Rename a label of a model; everything learnt about it stays."""
-    client.model(name).rename_label(label, to)
-    click.echo(f"{label} is {to} now")
+    _tell(name, f"{label} is {to} now", client.model(name).rename_label(label, to))
 
 
 @remote()
@@ -192,30 +197,27 @@ def merge_label(
     if alike and label is None:
         for one, other in (merged := model.merge_alike()).items():
             click.echo(f"{one!r} is merged into {other!r}")
-        click.echo(f"{count_of(len(merged), 'label')} merged")
+        hint = f"; manylabel log {name} has the positions for manylabel undo" if merged else ""
+        click.echo(f"{count_of(len(merged), 'label')} merged{hint}")
         return
     if alike or label is None or into is None:
         raise click.UsageError("name a label and the label that it is merged into; or give --alike alone")
-    model.merge_label(label, into)
-    click.echo(f"{label} is merged into {into}")
+    _tell(name, f"{label} is merged into {into}", model.merge_label(label, into))
 
 
 @remote()
 def retire_label(client: Client, name: ModelName, label: Label) -> None:
     """Retire a label: the model no longer learns or predicts it."""
-    client.model(name).retire_label(label)
-    click.echo(f"{label} is retired")
+    _tell(name, f"{label} is retired", client.model(name).retire_label(label))
 
 
 @remote()
 def pause_label(client: Client, name: ModelName, label: Label) -> None:
     """Pause a label: the model does not learn or predict it until it is resumed."""
-    client.model(name).pause_label(label)
-    click.echo(f"{label} is paused")
+    _tell(name, f"{label} is paused", client.model(name).pause_label(label))
 
 
 @remote()
 def resume_label(client: Client, name: ModelName, label: Label) -> None:
     """Resume a paused label with what was learnt before the pause."""
-    client.model(name).resume_label(label)
-    click.echo(f"{label} is resumed")
+    _tell(name, f"{label} is resumed", client.model(name).resume_label(label))

@@ -15,20 +15,22 @@ from manylabel_clients.command.options import AsJson, ModelName, Yes, confirm, n
 from manylabel_clients.command.output.models import print_models, print_status
 from manylabel_clients.command.output.text import alternatives, print_as
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.resources.model_status import AnyStatus, AnySummary
+from manylabel_clients.http.resources.model_status import AnyStatus
 from manylabel_clients.http.responses import ALGORITHMS
 
 
-@remote(print_models)
+@remote()
 def list_models(
     client: Client,
     prefix: Annotated[str | None, Option(help="Beginning of the names to list.")] = None,
     sort: Annotated[
         str, Option(type=click.Choice(("name", "used")), help="Order: name, or used, latest first. Default: name.")
     ] = "name",
-) -> list[AnySummary]:
+    as_json: AsJson = False,
+) -> None:
     """List the models of a server; create, show or delete one."""
-    return client.models(prefix, sort="used" if sort == "used" else "name")
+    found = client.models(prefix, sort="used" if sort == "used" else "name")
+    print_as(as_json, found, lambda found: print_models(found, prefix))
 
 
 @remote()

@@ -58,7 +58,7 @@ def rollback(
     Example: `manylabel rollback tags --at 2026-11-27T10:03:00Z`
     """
     if (snapshot is None) == (at is None):
-        raise click.BadParameter("either a snapshot or --at", param_hint="--at")
+        raise click.BadParameter("give either a snapshot or --at", param_hint="--at")
     to = snapshot if at is None else at
     assert to is not None
     confirm(f"Return {model} to {to}, and lose everything learnt since?", yes)

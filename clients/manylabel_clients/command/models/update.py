@@ -63,9 +63,9 @@ def label(
 ) -> None:
     """Label stored predictions (`manylabel predict --keep-record`), in the terminal or from INPUT.
 
-    Without INPUT it shows them in turn, most uncertain first, with the predicted labels, and asks for the
-    true ones: Enter accepts, s skips, u goes back, q sends the labels and quits. With INPUT it submits the
-    labels in it, by the ids of the predictions.
+    Without INPUT it shows them in turn, most uncertain first, with the predicted labels, and asks for the true labels.
+    Enter accepts, s skips, u goes back, and q sends the labels and quits. With INPUT it submits the labels in it, by
+    the ids of the predictions.
 
     An online model learns them; they only update the metrics of a trained model.
 

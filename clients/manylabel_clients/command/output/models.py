@@ -23,8 +23,10 @@ MANY_UNSEEN = 0.25
 """Share of unseen words from which the command advises parts of words."""
 
 
-def print_models(models: Sequence[AnySummary]) -> None:
-    """Print a line for each model."""
+def print_models(models: Sequence[AnySummary], prefix: str | None = None) -> None:
+    """Print a line for each model; `prefix` if only models whose names begin with it were listed."""
+    if not models and prefix:
+        return click.echo(f"no model's name begins with {prefix}")
     if not models:
         return click.echo("no models; manylabel models create NAME creates one")
     columns = ("model", "algorithm", "updates", "labels", "features", "size", "micro-F1")

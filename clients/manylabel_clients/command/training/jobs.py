@@ -83,7 +83,7 @@ def submit(
     Example: `manylabel jobs submit --dataset songs --trainer mlrl --param lam=0.001 --holdout 0.2 --model songs`
     """
     if (dataset is None) == (stream is None):
-        raise click.BadParameter("either --dataset or --stream", param_hint="--dataset")
+        raise click.BadParameter("give either --dataset or --stream", param_hint="--dataset")
     if stream is None and minimum is not None:
         raise click.BadParameter("only with --stream", param_hint="--minimum")
     data = {"dataset": dataset, "split": split} if dataset else {"stream": stream, "last": last, "minimum": minimum}

@@ -123,7 +123,7 @@ def _check_writable(out: Path, files: list[Path]) -> None:
     if any(out.exists() and out.samefile(file) for file in files):
         raise click.BadParameter(f"{out} is an input file: choose another file for the model", param_hint="--out")
     if not os.access(out.parent, os.W_OK | os.X_OK):
-        raise click.BadParameter(f"no file can be written to {out.parent}", param_hint="--out")
+        raise click.BadParameter(f"the command cannot write a file to {out.parent}", param_hint="--out")
 
 
 def _keep(data: bytes, path: Path) -> None:

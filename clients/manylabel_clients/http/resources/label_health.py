@@ -35,8 +35,8 @@ class LabelHealthCalls(Resource):
 
     @call
     def apply(self, suggestion: Suggestion, *, key: str | None = None) -> Exchange[Updated]:
-        """Apply a suggestion on every server. List the suggestions again before you apply another one: the request for
-        a parent has all groups and parents of the time when it was listed, and would remove a later one.
+        """Apply a suggestion on every server. List the suggestions again before you apply another one. The request for
+        a parent contains all groups and parents of the time when it was listed, so it would remove later ones.
 
         Parameters
         ----------

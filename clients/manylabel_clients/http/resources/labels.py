@@ -81,8 +81,9 @@ class LabelCalls(Resource):
         agreement: str = "exact",
         key: str | None = None,
     ) -> Exchange[Updated]:
-        """Promise a precision on every server, so that predictions have `auto` and `review`, or parity with a teacher,
-        the source `of`, so that stored predictions have `ask` and `why`, or both; without either, end the promises."""
+        """Promise a precision, or parity with a teacher (the source `of`), or both, on every server. With a precision,
+        predictions have `auto` and `review`; with parity, stored predictions have `ask` and `why`. Without either, end
+        the promises."""
         target: dict[str, Any] = {"audit_rate": audit_rate}
         if precision is not None:
             target |= {"precision": precision, "settled": settled, "missed": missed}

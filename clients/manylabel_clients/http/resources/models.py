@@ -56,8 +56,8 @@ from manylabel_clients.http.transport.exchange import Exchange, count_from, read
 from manylabel_clients.http.transport.sse import EventStream
 
 Keep = bool | Literal["record", "asked"]
-"""Whether the server stores the prediction for delayed labels; with "record", also the example as posted; with "asked",
-only if the teacher is asked, or people should check the answer."""
+"""Whether the server stores the prediction for delayed labels. With "record", it also stores the example as posted.
+With "asked", it stores the prediction only if the teacher is asked or people should check the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, LabelHealthCalls, Forget
         source : str, optional
             Source of the labels: "human" (default), "machine" or "rule".
         ref : str, optional
-            Your reference for the example, by which you can `forget` it.
+            Your reference for the example, by which you can `forget` it: of its record, or of the person in it.
         key : str, optional
             Idempotency key: a request with the same key is learnt once.
         """
@@ -415,8 +415,7 @@ class Model(ModelCalls, SyncResource):
     their number of examples.
 
     Each learning call has an idempotency key, so that its retries count once. Pass your own key to repeat the call from
-    a new process: while the server stores the key, the same examples with the same key and `batch_size` are learnt
-    once.
+    a new process. While the server stores the key, it learns the same examples with the same key and `batch_size` once.
     """
 
 

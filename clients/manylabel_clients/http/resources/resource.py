@@ -1,7 +1,7 @@
 """Resources of the synchronous and the asynchronous client, made from the same calls without I/O.
 
 A class of calls defines each call of a resource once, as an exchange without I/O. The decorators `call`, `handle` and
-`events` make it a public method with the same name, parameters and docstring: a `SyncResource` waits for the result, an
+`events` make it a public method with the same name, parameters and docstring. A `SyncResource` waits for the result, an
 `AsyncResource` returns a coroutine.
 """
 

@@ -12,10 +12,10 @@ from manylabel_clients.http.errors import ManyLabelError
 class Retry:
     """Retry rule: exponential backoff with jitter.
 
-    Calls are retried after no response (refused, reset, timed out), 429, 502, 503, 504, and 409 while the first request
-    with the same idempotency key is in progress. A client waits `base_seconds` before the second attempt, then twice as
-    long each time, at most `cap_seconds`. A random share of up to `jitter` is subtracted, so that many clients do not
-    retry at the same time. The delay in Retry-After is added.
+    A call is retried if there is no response (refused, reset, timed out), or after 429, 502, 503 and 504. It is also
+    retried after 409 while the first request with the same idempotency key is in progress. A client waits
+    `base_seconds` before the second attempt, then twice as long each time, at most `cap_seconds`. A random share of up
+    to `jitter` is subtracted, so that many clients do not retry at the same time. The delay in Retry-After is added.
 
     Raises
     ------

@@ -1,9 +1,9 @@
 """Learning from documents of paperless-ngx, and labelling of new ones.
 
 The labels of a document count as true if it has neither an inbox tag nor the review tag, because a person has then seen
-it; paperless' classifier assumes the same. A document is predicted once, when it is added. So labels that the sidecar
-assigned are learnt only after a person has removed the inbox tag or the review tag, and a tag that a person removes is
-not added again.
+it. The classifier of paperless assumes the same. A document is predicted once, when it is added. So labels that the
+sidecar assigned are learnt only after a person has removed the inbox tag or the review tag, and a tag that a person
+removes is not added again.
 """
 
 from __future__ import annotations

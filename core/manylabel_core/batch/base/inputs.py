@@ -56,7 +56,7 @@ def check_diagonal(values: NDArray[Any]) -> None:
     with np.errstate(over="ignore"):
         total = values.sum()
     if not np.isfinite(total):
-        raise ValueError(f"X has values too large for {values.dtype}: the kernel values of examples overflow")
+        raise ValueError(f"X has values that are too large for {values.dtype}: the kernel values of examples overflow")
     if values.min() < 0:
         raise ValueError(f"kernel must be positive semi-definite, but is {values.min():.6g} for an example with itself")
 

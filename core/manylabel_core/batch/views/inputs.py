@@ -35,7 +35,7 @@ def check_views(
             f"X must be a mapping of view names to matrices, not {type(X).__name__}; a single view is {{'x': X}}"
         )
     if not X:
-        raise ValueError("X must hold at least one view")
+        raise ValueError("X must have at least one view")
     if missing is not None and not isinstance(missing, Mapping):
         raise ValueError(f"missing must be a mapping of view names to masks of rows, not {type(missing).__name__}")
     _check_names(X, known)
@@ -47,7 +47,7 @@ def check_views(
     gone = {name: _mask(f"missing[{name!r}]", (missing or {}).get(name), n, default=False) for name in raw}
     for name in missing or {}:
         if name not in raw:
-            raise ValueError(f"missing names the view {name!r}, which X does not hold")
+            raise ValueError(f"missing names the view {name!r}, which X does not have")
     views = {name: _finite(name, without_rows(matrix, gone[name]), allow_nan) for name, matrix in raw.items()}
     _check_rows(gone)
     return views, {name: ~mask for name, mask in gone.items()}
@@ -103,7 +103,7 @@ def fitted_block(name: str, X: Any, present: Mask) -> Block:
         block = Block(X, there, mean, 1.0)
         energy, offset = block.energy(), n_present * float(mean @ mean)
     if not np.isfinite(energy + offset):
-        raise ValueError(f"X[{name!r}] has values too large: their squares overflow")
+        raise ValueError(f"X[{name!r}] has values that are too large: their squares overflow")
     if energy <= FLAT * offset:
         raise TooFewRows(f"X[{name!r}] must have rows that differ: all present rows are equal")
     block.scale = float(np.sqrt(energy / n_present))

@@ -45,7 +45,7 @@ def landmark_map(name: str, X: Any, present: NDArray[np.bool_], n: int, random: 
     with np.errstate(over="ignore", invalid="ignore"):
         squares = squared_distances(landmarks, landmarks)
     if not np.isfinite(squares).all():
-        raise ValueError(f"X[{name!r}] has values too large: their squares overflow")
+        raise ValueError(f"X[{name!r}] has values that are too large: their squares overflow")
     apart = squares[np.triu_indices(len(squares), 1)]
     width = float(np.median(apart)) if apart.any() else 1.0
     gamma = 0.5 / (width or float(apart[apart > 0].min()))

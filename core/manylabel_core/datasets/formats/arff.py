@@ -167,7 +167,7 @@ class ArffColumns:
             spaced = spaced_words(text, most)
             tokens = spaced if len(spaced) == most else tokens
         if len(tokens) != most:
-            raise ValueError(f"{len(tokens)} values for {most} attributes")
+            raise ValueError(f"the row has {len(tokens)} values for {most} attributes")
         return dict(enumerate(map(unquote, tokens)))
 
     def _sparse(self, text: str) -> dict[int, str]:

@@ -24,7 +24,7 @@ def split_words(text: str, most: int) -> list[str]:
     if "'" not in text and '"' not in text:
         fields = text.split(",", most)
         if len(fields) > most:
-            raise ValueError(f"{1 + text.count(',')} values for {most} attributes")
+            raise ValueError(f"the row has {1 + text.count(',')} values for {most} attributes")
         return [field.strip() for field in fields]
     fields, position = [], 0
     while match := _FIELD.match(text, position):
@@ -35,7 +35,7 @@ def split_words(text: str, most: int) -> list[str]:
         if text[position] != ",":
             break
         if len(fields) == most:
-            raise ValueError(f"more than {most} values for {most} attributes")
+            raise ValueError(f"the row has more than {most} values for {most} attributes")
         position += 1
     raise ValueError("a quote is not closed")
 
@@ -98,9 +98,9 @@ def read_header(lines: Iterator[tuple[int, str]], limits: ReaderLimits) -> Heade
             attributes.append(_attribute(line, text, most))
             n_columns += len(attributes[-1].values or " ")
             if n_columns > 2 * most:  # an attribute with the values 0 and 1 becomes one column
-                raise BadDataset(f"more than {most:,} attributes and values, the limit", line=line)
+                raise BadDataset(f"the attributes and their values exceed the limit of {most:,}", line=line)
             if len(attributes) > most:
-                raise BadDataset(f"more than {most:,} attributes, the limit", line=line)
+                raise BadDataset(f"the attributes exceed the limit of {most:,}", line=line)
         elif keyword[0] != "%":
             detail = f"{shown(keyword)} in the header: expected @relation, @attribute or @data"
             raise BadDataset(detail, line=line)
@@ -159,7 +159,7 @@ def choose_labels(header: Header, labels: int | Sequence[str] | None) -> set[str
         raise BadDataset(f"the label attributes are unknown: {cure}")
     if isinstance(labels, int):
         if not 0 < abs(labels) <= len(names):
-            raise BadDataset(f"{labels} labels requested, but there are {len(names)} attributes")
+            raise BadDataset(f"{labels} labels were requested, but the file has {len(names)} attributes")
         return set(names[:labels] if labels > 0 else names[labels:])
     chosen = set(check_names(tuple(labels), "labels"))
     if absent := chosen - set(names):

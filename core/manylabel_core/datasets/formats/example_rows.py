@@ -121,7 +121,7 @@ class RowParts:
         if isinstance(chosen, int):
             chosen = columns[-chosen:] if chosen else ()
         if len(chosen) != 1:
-            raise BadDataset(f"a separator is for one column whose cells list labels, not for {len(chosen)}")
+            raise BadDataset(f"a separator needs one column whose cells list labels, not {len(chosen)} columns")
         return str(chosen[0])
 
     @property

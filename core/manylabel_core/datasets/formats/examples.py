@@ -166,7 +166,9 @@ class _Reading:
     def done(self) -> Dataset:
         if self._complete is not None and (others := self._labels.keys() - self._complete[1]):
             first = self._complete[0]
-            raise BadDataset(f"y lacks {shown(min(others))}, which other rows list: all are needed", line=first)
+            raise BadDataset(
+                f"y lacks {shown(min(others))}, which other rows have: each row needs all labels", line=first
+            )
         if self._vectors and not self._views[SINGLE].width and self._vectors_are_enough():
             del self._views[SINGLE], self._builder.views[SINGLE]
         widths = {name: view.width for name, view in self._views.items()}
@@ -213,7 +215,7 @@ class _View:
     def _list(self, x: list[Any]) -> None:
         values = _numbers(x)
         if self._begun and len(values) != self.width:
-            raise ValueError(f"{len(values)} numbers, but earlier rows have {self.width}")
+            raise ValueError(f"must have {self.width} numbers, as in earlier rows, not {len(values)}")
         self.width, self._begun = len(values), True
         self.columns.add_dense([math.nan if value is None else value for value in values])
 

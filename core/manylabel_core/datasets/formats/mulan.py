@@ -54,7 +54,7 @@ def read_label_names(source: Source) -> list[str]:
     except (ValueError, LookupError) as error:  # Python does not know the encoding
         raise BadDataset(str(error)) from None
     if not names:
-        raise BadDataset("no <label name=...> in it")
+        raise BadDataset("the XML has no <label name=...>")
     return names
 
 
@@ -62,5 +62,5 @@ def _read(source: Source) -> bytes:
     with opened(source) as file:
         data = file.read(MAX_XML_BYTES + 1)
     if len(data) > MAX_XML_BYTES:
-        raise BadDataset(f"larger than {MAX_XML_BYTES} bytes")
+        raise BadDataset(f"the XML has more than {MAX_XML_BYTES} bytes")
     return data

@@ -32,12 +32,12 @@ def read_ndjson(
     ``x`` is a list of numbers, ``{"indices": [...], "values": [...]}``, an object of names and numbers or any other
     record, a text, or ``{"views": {name: one of the kinds of numbers}}``; a view has the same kind in each line. A line
     may lack views, but not all of them. A null number is missing, like a number that is not listed; a 0 is a value.
-    ``y`` lists the relevant labels, or is an object with the truth of all of them (true or false, 1 or 0); with null,
-    or without ``y``, labels are unknown. Views, features and labels are in
-    the order of their first appearance. ``weight`` is the sample weight.
+    ``y`` lists the relevant labels, or is an object with the truth of all labels (true or false, 1 or 0). With null, or
+    without ``y``, the labels are unknown. Views, features and labels are in the order of their first appearance.
+    ``weight`` is the sample weight.
 
-    With `label_columns`, a line is a record, and its field of that name has the labels: a list of strings, or a string;
-    an empty string means unknown labels. For rows of Prodigy, see `prodigy.decided`.
+    With `label_columns`, a line is a record, and its field of that name has the labels as a list of strings or as a
+    string. An empty string means unknown labels. For rows of Prodigy, see `prodigy.decided`.
 
     Parameters
     ----------
@@ -154,9 +154,9 @@ def json_object(text: str) -> dict[str, Any]:
         item = json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_number)
     except json.JSONDecodeError as error:
         hint = MERGED_LINES if error.msg == "Extra data" else ""
-        raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}{hint}") from None
+        raise ValueError(f"the line is not JSON: {error.msg} at character {error.pos + 1}{hint}") from None
     except RecursionError:
-        raise ValueError("not an example: nested too deeply") from None
+        raise ValueError("the example is nested too deeply") from None
     if not isinstance(item, dict):
         raise ValueError('must be an object, {"x": ..., "y": [...]}')
     return item

@@ -167,7 +167,7 @@ class Reading:
         csr.sort_indices()
         twice = _repeats(csr)
         if len(twice):
-            raise BadDataset(f"{name}_indices has a column twice", row=row_of(int(twice[0])))
+            raise BadDataset(f"{name}_indices contains a column twice", row=row_of(int(twice[0])))
         return csr
 
     def names(self, name: str, count: int, what: str) -> tuple[str, ...] | None:
@@ -200,7 +200,7 @@ class Reading:
         if missing.dtype != np.bool_ or missing.shape != (n_rows, len(names)):
             raise BadDataset(f"'missing' must have a boolean for each of {n_rows} rows and {len(names)} views")
         if missing.size and (lost := missing.all(axis=1)).any():
-            raise BadDataset("lacks every view according to 'missing'", row=int(np.argmax(lost)))
+            raise BadDataset("has no view according to 'missing'", row=int(np.argmax(lost)))
         return _Layout(ids, names, missing)
 
     def labelled(self, Y: sp.csr_array) -> NDArray[np.bool_]:
@@ -230,7 +230,7 @@ class Reading:
             raise BadDataset(f"{name!r} must be rows, 0 to {n_rows - 1}")
         unique: NDArray[np.int64] = np.unique(rows).astype(np.int64)
         if len(unique) < len(rows):
-            raise BadDataset(f"{name!r} has a row twice")
+            raise BadDataset(f"{name!r} contains a row twice")
         return unique
 
 

@@ -110,7 +110,7 @@ class Archive:
     def _opened(self, name: str) -> IO[bytes]:
         info = self._members.get(f"{name}.npy")
         if info is None:
-            raise BadDataset(f"array {name!r} is missing")
+            raise BadDataset(f"the array {name!r} is missing")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
             raise BadDataset("it is encrypted, or compressed by a method that NumPy does not use", member=name)
         try:
@@ -125,7 +125,7 @@ class Archive:
             return n_rows, n_columns
         absent = [f"{name}_{part}" for part in parts if f"{name}_{part}" not in self]
         if absent:
-            raise BadDataset(f"neither {name!r} nor {', '.join(map(repr, absent))} is there")
+            raise BadDataset(f"the file has neither {name!r} nor {', '.join(map(repr, absent))}")
         stated = self.header(f"{name}_shape", 1)
         sizes = self.array(f"{name}_shape", 1, stated.nbytes).tolist() if stated.shape == (2,) else []
         if len(sizes) != 2 or not all(isinstance(size, int) and size >= 0 for size in sizes):

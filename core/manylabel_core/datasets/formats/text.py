@@ -115,7 +115,7 @@ class _Unpacked:
             line = self._file.readline(size)
         self._left -= len(line)
         if self._left < 0:
-            raise BadDataset(f"more than {self._max_bytes:,} bytes after decompression, the limit")
+            raise BadDataset(f"the file exceeds the limit of {self._max_bytes:,} bytes after decompression")
         return line
 
 
@@ -124,7 +124,7 @@ def _unpacking() -> Iterator[None]:
     try:
         yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise BadDataset(f"invalid or incomplete gzip: {error}") from None
+        raise BadDataset(f"the gzip file is invalid or incomplete: {error}") from None
 
 
 class _Recoded:
@@ -164,7 +164,7 @@ def numbered_lines(file: Lines) -> Iterator[tuple[int, str]]:
     while raw := file.readline(MAX_LINE_BYTES):
         number += 1
         if len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n"):
-            raise BadDataset(f"longer than {MAX_LINE_BYTES} bytes", line=number)
+            raise BadDataset(f"the line has more than {MAX_LINE_BYTES} bytes", line=number)
         try:
             text = raw.decode()
         except UnicodeDecodeError as error:

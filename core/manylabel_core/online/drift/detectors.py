@@ -36,7 +36,7 @@ def check_detectors(drift: str | None, on_drift: str | None) -> None:
 class Detectors(Part):
     """ADWIN detectors: one for every label, and one for all labels together.
 
-    The detector of a label receives an error, 0 or 1, for each example with known truth; the detector of all labels
+    The detector of a label receives an error, 0 or 1, for each example with known truth. The detector of all labels
     receives the share of wrong labels among the known ones. Predictions are those shown before the example was learnt,
     so labels that are new in an example do not count in it.
 

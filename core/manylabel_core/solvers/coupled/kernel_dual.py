@@ -44,10 +44,10 @@ def solve_kernel_dual(
 
     Parameters
     ----------
-    K : ndarray of shape (n_samples, n_samples), float32 or float64; or RowSource; or StoredGram
-        Positive semi-definite. With float32 the solver works in single precision until the requested gap is below its
-        resolution. With a StoredGram the kernel values are in single precision too, as long as their measured rounding,
-        which is part of the reported gap, is a small part of the requested gap.
+    K : ndarray of shape (n_samples, n_samples), float32 or float64; or RowSource; or StoredGram Positive semi-definite.
+        With float32 the solver works in single precision until the requested gap is below its resolution. With a
+        StoredGram the kernel values are in single precision too, if their measured rounding is a small part of the
+        requested gap. The rounding is part of the reported gap.
     Y, S, c, equality, tol, max_iter, alpha0, progress
         See `solve_linear_dual`, also for errors.
     n_threads : int

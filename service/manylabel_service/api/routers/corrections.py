@@ -48,10 +48,10 @@ class CorrectRequest(RequestModel):
     keyed=True,
 )
 async def correct(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
-    """Replaces true labels of a learnt example from now on, on every server: the model learns the corrected example
-    once more, and jobs on its examples see the corrected labels. The metrics still count the example with its first
-    labels. If the labels agree with those of the example, they are confirmed: nothing is learnt. A later correction of
-    the example applies to the result of the earlier one."""
+    """Replaces true labels of a learnt example on every server. The model learns the corrected example once more, and
+    jobs on its examples see the corrected labels. The metrics still count the example with its first labels. If the
+    labels agree with those of the example, they are confirmed: nothing is learnt. A later correction of the example
+    applies to the result of the earlier one."""
     async with context.registry.use(name) as model:
         replica = online(model)
         document, raw = await read_json(request)

@@ -48,15 +48,15 @@ class Upload(Parameters):
     format: one_of(tuple(FORMATS))  # type: ignore[valid-type]
     """Format of the file."""
     label_columns: str | None = None
-    """Label columns: names separated by commas, or a number, which counts the first columns in arff (the last ones if
-    negative) and the last columns in csv and tsv. By default, arff takes them from the part `labels` of a multipart
-    body (a Mulan XML file) or from MEKA's option in the relation's name. With a `separator`: the column of csv or tsv
-    whose cells list the relevant labels; in ndjson, the field of a record that lists them."""
+    """Label columns: names separated by commas, or a number. The number counts the last columns in csv and tsv, and the
+    first columns in arff (the last columns if it is negative). By default, arff takes them from the part `labels` of a
+    multipart body (a Mulan XML file) or from MEKA's option in the relation's name. With a `separator`: the column of
+    csv or tsv whose cells list the relevant labels; in ndjson, the field of a record that lists them."""
     tags: Annotated[str, Field(max_length=256)] | None = None
     """Column or field that lists the relevant labels, instead of `label_columns`."""
     separator: Annotated[str, Field(max_length=16)] | None = None
-    """Separator of labels in a cell of csv or tsv (default for `tags`: what the column shows), or in a string of ndjson
-    (default: the string is one label). If empty, a cell is one label."""
+    """Separator of labels in a cell of csv or tsv, or in a string of ndjson. By default, the cells of the column of
+    `tags` decide, and a string is one label. If empty, a cell is one label."""
     ignore: str | None = None
     """Columns or fields to ignore, separated by commas."""
     text: str | None = None
@@ -70,8 +70,8 @@ class Upload(Parameters):
     decimal: one_of((".", ",")) | None = None  # type: ignore[valid-type]
     """Decimal mark of csv and tsv; default: what the columns of numbers show."""
     missing: str | None = None
-    """Cells of csv and tsv that mean a missing value in any column, separated by commas, instead of the usual words
-    such as NA; if empty, only empty cells do."""
+    """Cells of csv and tsv that mean a missing value in any column, separated by commas. They replace the usual words
+    such as NA. If the list is empty, only empty cells are missing values."""
     empty: one_of(("unknown", "none")) | None = None  # type: ignore[valid-type]
     """Meaning of an empty cell of labels: `unknown` labels (default), or `none`."""
     merge_alike: Flag | None = None
@@ -251,9 +251,10 @@ async def upload_dataset(
     access: AccessOf,
     query: Annotated[Upload, from_query(Upload)],
 ) -> dict[str, Any]:
-    """Uploads a file as the body, which can be gzipped except for npz, or as multipart form data with the parts `file`,
-    `labels` (for arff, a Mulan XML file) and `label_details` (a JSON object with titles, descriptions and URIs of
-    labels). The file is parsed before the response. The header Location has the address of the dataset."""
+    """Uploads a file as the body, or as multipart form data with the part `file`. The file can be gzipped, except for
+    npz. Further parts are `labels` (for arff, a Mulan XML file) and `label_details` (a JSON object with titles,
+    descriptions and URIs of labels). The file is parsed before the response. The header Location has the address of the
+    dataset."""
     note(request.scope, dataset=query.name)
     access.require_names(query.name)
     options = query.options()

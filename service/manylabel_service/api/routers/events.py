@@ -134,11 +134,11 @@ class DroppedEvent(ResponseModel):
 async def watch_model(
     request: Request, context: ContextOf, name: str, query: Annotated[WhichEvents, from_query(WhichEvents)]
 ) -> Response:
-    """Sends an `update` for each update, preceded by a `drift` for each detector that fired in it and a `label` for
-    each new label, and by a `parity` if the gate of a promise of parity opened or closed. Other events are `rollback`,
-    `promoted` (a trained model serves another version), `not_promoted` (a new version is not served), `metrics` at most
-    once a second, and `dropped` if the client was too slow or was disconnected for too long. The id of an event is its
-    position in the log: a client that has received the event has received all events up to it."""
+    """Sends an `update` for each update. Before it come a `drift` for each detector that fired, a `label` for each new
+    label, and a `parity` if the gate of a promise of parity opened or closed. Other events are `rollback`, `promoted`
+    (a trained model serves another version), `not_promoted` (a new version is not served), and `metrics` at most once a
+    second. A client that was too slow, or disconnected for too long, gets `dropped`. The id of an event is its position
+    in the log: a client that has received the event has received all events up to it."""
     after = last_event_id(request, read_position, "must be the id of an event of this model, sent once")
     replica = await context.registry.get(name)
     if after is not None and _ahead(after, replica) and await replica.sync() is None:

@@ -169,8 +169,9 @@ async def list_receipts(context: ContextOf, name: str) -> dict[str, Any]:
     ["receipt_not_found"],
 )
 async def read_receipt(context: ContextOf, name: str, id: str) -> dict[str, Any]:
-    """Returns the receipt of a request to forget examples. If the server that runs the request stops, another one
-    finishes it: the receipt is then done if the new state was already active; else it failed and changed nothing."""
+    """Returns the receipt of a request to forget examples. If the server that runs the request stops, another server
+    finishes it. The receipt is then `done` if the new state was already active. Otherwise it is `failed`, and nothing
+    was changed."""
     online(await context.registry.get(name))
     return _document(name, await context.forgetter.receipt(name, id))
 

@@ -161,8 +161,8 @@ async def read_job_log(context: ContextOf, access: AccessOf, id: str) -> JobLog:
     openapi_extra=resumable(r"^[0-9]+$"),
 )
 async def watch_job(request: Request, context: ContextOf, access: AccessOf, id: str) -> Response:
-    """Sends `state` when it changes, `progress` (the latest one for a slow client), and `log` for each line: from the
-    current state on, or after the event in the header Last-Event-ID. The stream ends with the job."""
+    """Sends `state` when it changes, `progress` (the latest one for a slow client), and `log` for each line. The events
+    begin with the current state, or after the event in the header Last-Event-ID. The stream ends with the job."""
     after = last_event_id(request, _read_revision, "must be the id of an event of this job, sent once")
     job = await _job(context, access, id)
     return EventStream(

@@ -91,8 +91,8 @@ class Suggestion(ResponseModel):
     """Suggested parent, for `parent`."""
     evidence: SuggestionEvidence
     request: SuggestedRequest | None
-    """Request that applies the suggestion; null for a vague label, for a merge of a label that groups or parents name,
-    and for a parent if these name too many labels."""
+    """Request that applies the suggestion. It is null for a vague label, for a merge of a label that groups or parents
+    name, and for a parent if groups and parents name too many labels."""
 
 
 class LabelHealth(ResponseModel):
@@ -114,8 +114,8 @@ async def suggest_changes(
 ) -> Response:
     """Suggests labels to merge, to put under a parent, to pause or to define better, with evidence and the request that
     applies the suggestion. Nothing is changed. Equal names in other spellings, and rare labels that are no longer used,
-    come from the current counts; other suggestions from the newest finished search for doubtful labels. A follower has
-    the suggestions for its leader."""
+    come from the current counts. The other suggestions come from the newest finished search for doubtful labels. A
+    follower has the suggestions for its leader."""
     leader = await leader_of(context, access, name)
     async with context.registry.use(leader) as hosted:
         replica = online(hosted)
@@ -266,8 +266,8 @@ class Undone(UpdateResponse):
     keyed=True,
 )
 async def undo(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
-    """Undoes a rename, merge, pause, resumption or retirement of a label, a change of groups and parents, or a
-    dismissal, by a new entry of the log, on every server. Everything learnt since stays; updates that named a merged
+    """Undoes a change of a label (rename, merge, pause, resumption, retirement), of groups and parents, or a dismissal,
+    on every server. The undo is a new entry of the log. Everything learnt since stays; updates that named a merged
     label stay learnt as the other label. Labels that a change of groups has declared stay. A later change of the same
     label, or of the groups, must be undone first."""
     async with context.registry.use(name) as model:

@@ -53,8 +53,9 @@ class Predicting(Parameters):
     """Parameters of a prediction."""
 
     keep: one_of(("false", "true", "record", "asked")) = "false"  # type: ignore[valid-type]
-    """Whether to store the predictions, so that labels can be submitted later; with `record`, also the examples as
-    posted; with `asked`, only the predictions with `ask` or `check` of a model that promises parity."""
+    """Whether to store the predictions, so that labels can be submitted later. With `record`, the server also stores
+    the examples as posted. With `asked`, it stores only the predictions with `ask` or `check` of a model that promises
+    parity."""
     at_least: Annotated[str, AfterValidator(read_position), _WRITTEN] | None = None
     """Position in the model's log that the response must include."""
     version: Number | None = None

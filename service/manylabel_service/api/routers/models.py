@@ -54,9 +54,9 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes"
     status=201,
 )
 async def create_model(request: Request, response: Response, context: ContextOf, access: AccessOf) -> dict[str, Any]:
-    """Creates an online model: empty, initialised from a version of a trained one, like another model without what that
-    has learnt, or a fork, which begins with the state of another model at a position or time. A follower learns from
-    the log of another model, with its own spec, and accepts no updates. The header Location has its address."""
+    """Creates an online model. It is empty, or starts from a version of a trained model, from the settings of another
+    model (`like`), or from the state of another model at a position or time (`fork`). A follower learns from the log of
+    another model, with its own spec, and accepts no updates. The header Location has its address."""
     document, raw = await read_large_json(request)
     _check_count(document, context.settings)
     names_of_clients = isinstance(document, dict) and isinstance(document.get("parents"), dict)
@@ -298,7 +298,7 @@ async def upload_model(request: Request, response: Response, context: ContextOf,
     context.registry.require_ready()
     settings = context.settings
     with ExitStack() as stack:
-        limits = settings.max_model_bytes, settings.limits.idle_timeout_seconds
+        limits = settings.max_model_bytes, "max_model_bytes", settings.limits.idle_timeout_seconds
         file, size_bytes = await receive_file(request, BYTES, *limits, context.datasets, stack)
         async with context.uploading:
             state = await asyncio.to_thread(_model, file, size_bytes, settings)

@@ -131,12 +131,12 @@ async def is_live() -> Alive:
     response_model_exclude_unset=True,
 )
 async def is_ready(context: ContextOf, access: AccessOf) -> Ready:
-    """Responds with 503 while the server starts or stops, and while another release must serve what this one cannot
-    (`release_too_old`, `replay_mismatch`), so that a rolling upgrade stops. It also responds with 503 if the store had
-    keys and has lost all of them. The first start on a machine compiles functions; `compiling` has the progress. A
-    model that cannot be restored, or whose version cannot be loaded, is in `failed` and does not block the others.
-    Without the store, predictions continue, and updates respond with 503. A caller without the scope `read` learns
-    only that the server is ready, and what is compiled."""
+    """Responds with 503 while the server starts or stops. It also does so while another release must serve a model that
+    this release cannot (`release_too_old`, `replay_mismatch`), so that a rolling upgrade stops. It also responds with
+    503 if the store had keys and has lost all of them. The first start on a machine compiles functions; `compiling` has
+    the progress. A model that cannot be restored, or whose version cannot be loaded, is in `failed` and does not block
+    the others. Without the store, predictions continue, and updates respond with 503. A caller without the scope `read`
+    learns only that the server is ready, and what is compiled."""
     registry = context.registry
     check_ready(context)
     ready = Ready(ready=True)

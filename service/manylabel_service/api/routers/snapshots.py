@@ -81,8 +81,8 @@ async def download_snapshot(context: ContextOf, name: str, position: str) -> Res
     keyed=True,
 )
 async def rollback(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
-    """Returns the model to a snapshot, or to any position or time of its history, at one position in its log, on every
-    server: it forgets everything learnt since, including metrics. Later updates continue from that state."""
+    """Returns the model to a snapshot, or to any position or time of its history. It forgets everything learnt since,
+    including metrics, on every server at one position in its log. Later updates continue from that state."""
     async with context.registry.use(name) as model:
         replica = online(model, NoRollback)
         wanted, raw = await read_model(request, schemas.RollbackRequest)

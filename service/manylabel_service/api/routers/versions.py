@@ -192,13 +192,13 @@ async def list_versions(context: ContextOf, name: str) -> dict[str, Any]:
     keyed=True,
 )
 async def promote(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
-    """Serves a version of a trained model: on this server when the response arrives, on others as soon as they have
-    loaded it; until then they predict with the previous version. Promoting the previous version switches back. A
-    version with other features or scaling than the served one is rejected without `force`.
+    """Serves a version of a trained model. This server serves it when the response arrives, and another server as soon
+    as it has loaded the version. Until then it predicts with the previous version. Promoting the previous version
+    switches back. A version with other features or scaling than the served one is rejected without `force`.
 
-    A follower is promoted without a version, which needs the scope `admin`: its leader continues with the algorithm and
-    state of the follower, and the follower with those of the leader. Promoting the follower again switches back. Send
-    an Idempotency-Key: a repeated request without one switches back."""
+    A follower is promoted without a version, which needs the scope `admin`. Its leader continues with the algorithm and
+    state of the follower, and the follower with the algorithm and state of the leader. Promoting the follower again
+    switches back. Send an Idempotency-Key: a repeated request without one switches back."""
     async with context.registry.use(name) as hosted:
         wanted, raw = PromoteRequest(), b""
         if has_body(request):
@@ -244,8 +244,8 @@ async def download_version(
     version: str,
     names: Annotated[bool, Query(description="Whether the file also has the names of features and labels.")] = False,
 ) -> Response:
-    """Downloads the fitted estimator, for `from_bytes` of its class in `manylabel_core.batch`; with `names`, a
-    safetensors file that contains this one, the names of features and labels, and the text options."""
+    """Downloads the fitted estimator, for `from_bytes` of its class in `manylabel_core.batch`. With `names`, the
+    safetensors file contains this file, the names of features and labels, and the text options."""
     async with context.registry.use(name) as model:
         hosted = trained(model)
         number = read_number(name, version)

@@ -269,7 +269,8 @@ class UpdateItem(RequestModel):
     """Source of the labels: a person; a model (`machine`), if no person has checked them; or a rule. Only the labels of
     people count in metrics and for a promise of precision; `sources` of the model sets what it learns from others."""
     ref: Ref = None
-    """Your reference for the example, such as a customer number: 1 to 128 bytes. It is stored in the log only."""
+    """Your reference for the example, 1 to 128 bytes: of the record that it was made from, or of the person that it is
+    about, such as a customer number. It is stored in the log only."""
 
 
 class LabelItem(RequestModel):
@@ -360,8 +361,8 @@ class PromiseRequest(RequestModel):
     missed: _Share = 0.02
     """Share of all true labels that may be missed in examples without review."""
     audit_rate: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] = 0.05
-    """Share of settled examples that are sent to review for audits, and least share of sure examples for which the
-    teacher is asked (0.01 or more), so that the promises stay verified."""
+    """Share of settled examples that are sent to review for audits. It is also the minimum share of sure examples for
+    which the teacher is asked (0.01 or more)."""
     of: Source = "machine"
     """Source of the teacher's labels. Only its labels count for parity."""
     agreement: Literal["exact", "f1"] = "exact"
@@ -500,8 +501,8 @@ class ModelRequest(ModelSpec):
     """Null: the model starts empty. Otherwise it starts with the state of another model, with its algorithm,
     parameters, features and labels; only a name may be set as well."""
     like: _ModelName | None = None
-    """Null: the fields of the request count. Otherwise the name of an online model, the template: the new model has its
-    spec, labels, groups, parents and promise, and has learnt nothing; only a name may be set as well."""
+    """Null: the fields of the request count. Otherwise the name of an online model, the template. The new model has its
+    spec, labels, groups, parents and promise, and has learnt nothing. No other field than `name` may be set as well."""
     follow: FollowSource | None = None
     """Null: the model has its own log. Otherwise it learns from the log of another model, with its own spec, and
     rejects updates.

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from manylabel_service.api.schemas import Batch
-from manylabel_service.api.web.problems import Problem, invalid
+from manylabel_service.api.web.problems import Problem, batch_too_large, invalid
 from manylabel_service.api.web.validation import Path, check_known, validated
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP, PREFIX, Names, Selection
@@ -41,8 +41,7 @@ async def to_items(
     check_known(document, ())
     examples = validated(Batch, document, described={(): described}).examples
     if len(examples) > max_examples:
-        detail = f"a batch may have at most {max_examples:,} examples, this one has {len(examples):,}"
-        raise Problem("batch_too_large", detail)
+        raise batch_too_large(f"the batch has {len(examples):,} examples, and may have {max_examples:,}")
     values = [convert(item, ("examples", index)) async for index, item in in_slices(enumerate(examples))]
     return Items(values, batch=True)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
-from manylabel_service.api.web.bodies import in_time
+from manylabel_service.api.web.bodies import in_time, too_large
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.hosting.examples import Example
 from manylabel_service.slices import in_slices
@@ -120,8 +120,7 @@ class ReadAhead:
         async for text in in_slices(self._splitter.feed(message.get("body", b""))):
             await self._add(text)
         if self._splitter.too_long:
-            detail = f"a line may have at most {self._max_line_bytes:,} bytes"
-            raise Problem("body_too_large", detail)
+            raise too_large(self._max_line_bytes, "max_body_bytes", "line")
         if not more:
             for text in self._splitter.end():
                 await self._add(text)

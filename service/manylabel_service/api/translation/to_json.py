@@ -13,7 +13,7 @@ from starlette.types import Scope
 from manylabel_service.api.context import Context
 from manylabel_service.api.translation.batches import Items
 from manylabel_service.api.web.bodies import note_replayed
-from manylabel_service.api.web.problems import Problem
+from manylabel_service.api.web.problems import Problem, batch_too_large
 from manylabel_service.audit.call import note
 from manylabel_service.hosting.explanations import LabelExplanation
 from manylabel_service.hosting.predictions import Prediction
@@ -60,8 +60,7 @@ class ResponseItems:
 
 def response_too_large(most: int, advice: str) -> Problem:
     """Return the problem of a response with more than `most` bytes."""
-    detail = f"the predictions have more than {most:,} bytes, the limit of a response: {advice}"
-    return Problem("batch_too_large", detail)
+    return batch_too_large(f"the predictions have more than {most:,} bytes, the limit of a response: {advice}")
 
 
 async def response_json(
@@ -133,8 +132,10 @@ def check_predictions(context: Context, probabilities: bool, labels: Sequence[in
     needed = int(listed * (mean_bytes + _NUMBER_BYTES) + sum(labels) * mean_bytes)
     if needed > limits.max_response_bytes:
         fitting = max(1, len(labels) * limits.max_response_bytes // needed)
-        detail = f"with labels of this number and length, a batch can have at most about {fitting:,} examples"
-        raise Problem("batch_too_large", detail)
+        raise batch_too_large(
+            f"the response may have {limits.max_response_bytes:,} bytes: with labels of this number and length, a "
+            f"batch can have at most about {fitting:,} examples"
+        )
 
 
 def check_numbers(examples: int, needed: int, context: Context) -> None:
@@ -142,8 +143,10 @@ def check_numbers(examples: int, needed: int, context: Context) -> None:
     max_scores = context.settings.limits.max_response_scores
     if needed > max_scores:
         fitting = max(1, examples * max_scores // needed)
-        detail = f"with this number of labels, a batch can have at most about {fitting:,} examples"
-        raise Problem("batch_too_large", detail)
+        raise batch_too_large(
+            f"the response may have {max_scores:,} scores and probabilities: with this number of labels, a batch can "
+            f"have at most about {fitting:,} examples"
+        )
 
 
 def receipt(updated: UpdateResult, scope: Scope) -> dict[str, Any]:

@@ -114,10 +114,12 @@ FILE, LABELS, DETAILS = "file", "labels", "label_details"
 
 @dataclass
 class Part:
-    """File that grows in large chunks up to `max_bytes`."""
+    """File of a part of a body that grows in large chunks up to `max_bytes`, the limit of a setting, if any."""
 
+    name: str
     file: IO[bytes]
     max_bytes: int
+    setting: str | None
     size: int = 0
     waiting: bytearray = field(default_factory=bytearray)
 
@@ -125,7 +127,7 @@ class Part:
         """Write received bytes; raises a Problem body_too_large, or StorageFull."""
         self.size += len(data)
         if self.size > self.max_bytes:
-            raise too_large(self.max_bytes)
+            raise too_large(self.max_bytes, self.setting, "file" if self.name == FILE else f"part {self.name}")
         self.waiting += data
         if len(self.waiting) >= PORTION_BYTES:
             await self.flush()
@@ -156,34 +158,45 @@ async def receive(
     names = list(max_bytes) if essence == MULTIPART else [FILE]
     multipart = Multipart(boundary_of(content_type), names) if essence == MULTIPART else None
     limits = {name: max_bytes[name] for name in names}
-    parts = await _receive(request, limits, multipart, settings.limits.idle_timeout_seconds, datasets, stack)
+    idle_seconds = settings.limits.idle_timeout_seconds
+    parts = await _receive(request, limits, "max_dataset_bytes", multipart, idle_seconds, datasets, stack)
     seen = names if multipart is None else _complete(multipart)
     return {name: parts[name].file for name in seen}
 
 
 async def receive_file(
-    request: Request, media_type: bytes, max_bytes: int, idle_seconds: float, datasets: DatasetStore, stack: ExitStack
+    request: Request,
+    media_type: bytes,
+    max_bytes: int,
+    setting: str,
+    idle_seconds: float,
+    datasets: DatasetStore,
+    stack: ExitStack,
 ) -> tuple[IO[bytes], int]:
-    """Return a body of the given type as a file, which `stack` closes, and its size in bytes.
+    """Return a body of the given type as a file, which `stack` closes, and its size in bytes. `setting` has the limit.
 
     Until it is closed, it counts against the quota of uploads; an idle upload can be displaced by others.
     """
-    check_headers(request, media_type, max_bytes)
-    part = (await _receive(request, {FILE: max_bytes}, None, idle_seconds, datasets, stack))[FILE]
+    check_headers(request, media_type, max_bytes, setting)
+    part = (await _receive(request, {FILE: max_bytes}, setting, None, idle_seconds, datasets, stack))[FILE]
     return part.file, part.size
 
 
 async def _receive(
     request: Request,
     limits: Mapping[str, int],
+    setting: str,
     multipart: Multipart | None,
     idle_seconds: float,
     datasets: DatasetStore,
     stack: ExitStack,
 ) -> dict[str, Part]:
-    """Write the parts of a body, or the whole body, to files of at most these bytes."""
+    """Write the parts of a body, or the whole body, to files of at most these bytes; `setting` limits the file."""
     upload = stack.enter_context(datasets.uploads.upload())
-    parts = {name: Part(await scratch_file(datasets, stack), most) for name, most in limits.items()}
+    parts = {
+        name: Part(name, await scratch_file(datasets, stack), most, setting if name == FILE else None)
+        for name, most in limits.items()
+    }
     async with giving_way(upload, UPLOAD_SECONDS):
         async for chunk in chunks(request, idle_seconds):
             datasets.uploads.add(upload, len(chunk))
@@ -205,7 +218,7 @@ async def giving_way(upload: Upload, seconds: float) -> AsyncIterator[None]:
     except TimeoutError:
         if upload.gave_way:
             raise NotReady("the upload was idle, and other uploads needed its slot") from None
-        raise Problem("stream_idle", f"the upload did not end within {seconds:g} s, the limit") from None
+        raise Problem("stream_idle", f"the upload took longer than the limit of {seconds:g} s") from None
     finally:
         upload.release = None
 

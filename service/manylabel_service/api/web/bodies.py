@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive
 
 from manylabel_core.datasets.formats.ndjson import MERGED_LINES
-from manylabel_service.api.web.problems import Problem
+from manylabel_service.api.web.problems import FIXED, Problem
 from manylabel_service.idempotency import IdempotencyKey
 
 SMALL_BYTES = 2**16
@@ -88,12 +88,14 @@ def malformed(message: str, raw: bytes, what: str) -> Problem:
     return Problem("malformed_json", f"{what} is not JSON: {message}{hint}")
 
 
-async def read_body(request: Request, media_type: bytes | None, max_bytes: int) -> bytes:
-    """Return the body of a request, which must have this media type; None: any type.
+async def read_body(
+    request: Request, media_type: bytes | None, max_bytes: int, setting: str | None = "max_body_bytes"
+) -> bytes:
+    """Return the body of a request, which must have this media type; None: any type. `setting` has the limit, if any.
 
     Buffers at most its limit and one chunk.
     """
-    check_headers(request, media_type, max_bytes)
+    check_headers(request, media_type, max_bytes, setting)
     message = await request.receive()
     body: bytes = message.get("body", b"")
     if message.get("more_body", False):
@@ -101,7 +103,7 @@ async def read_body(request: Request, media_type: bytes | None, max_bytes: int) 
     if message["type"] == "http.disconnect":
         raise ClientDisconnect
     if len(body) > max_bytes:
-        raise too_large(max_bytes)
+        raise too_large(max_bytes, setting)
     return body
 
 
@@ -133,14 +135,14 @@ def in_time(receive: Receive, seconds: float) -> Receive:
     return receive_in_time
 
 
-def check_headers(request: Request, expected: bytes | None, max_bytes: int | None) -> None:
+def check_headers(request: Request, expected: bytes | None, max_bytes: int | None, setting: str | None = None) -> None:
     """Reject a request whose headers declare a body of another type (None: any type), compressed, or too large."""
     media_type = b""
     for name, value in request.scope["headers"]:
         if name == b"content-type":
             media_type = value
         elif name == b"content-length" and max_bytes is not None and length_of(value) > max_bytes:
-            raise too_large(max_bytes)
+            raise too_large(max_bytes, setting)
         elif name == b"content-encoding":
             check_coding(value)
     if expected is not None and media_type != expected:
@@ -184,10 +186,10 @@ def _charset(media_type: bytes) -> bytes:
     return b""
 
 
-def too_large(max_bytes: int, setting: str | None = None) -> Problem:
-    """Return the problem of a body over its limit, which a setting has."""
-    named = "" if setting is None else f" (setting {setting})"
-    return Problem("body_too_large", f"the body has more than {max_bytes:,} bytes, the limit of this server{named}")
+def too_large(max_bytes: int, setting: str | None, what: str = "body") -> Problem:
+    """Return the problem of a body, or a part of it, above the limit of a setting; None: a limit without a setting."""
+    named = FIXED if setting is None else f"the setting {setting} has this limit"
+    return Problem("body_too_large", f"the {what} has more than {max_bytes:,} bytes; {named}")
 
 
 IDEMPOTENCY_KEY = "Idempotency-Key"

@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from manylabel_core.records._json_pieces import OPEN_LIST, next_cut
 from manylabel_service.api.web.bodies import BOM, JSON, BodyBuffer, json_value, malformed, read_body
-from manylabel_service.api.web.problems import Problem
+from manylabel_service.api.web.problems import FIXED, Problem
 from manylabel_service.api.web.validation import M, check_known, validated
 from manylabel_service.work_rate import GRACE_SHARE, WorkRate
 
@@ -118,7 +118,10 @@ async def read_large_json(request: Request, max_bytes: int | None = None) -> tup
     Raises the errors of `read_json`."""
     context = request.scope["context"]
     most = context.settings.max_body_bytes
-    raw = await read_body(request, JSON, most if max_bytes is None else min(max_bytes, most))
+    if max_bytes is None or max_bytes >= most:
+        raw = await read_body(request, JSON, most)
+    else:
+        raw = await read_body(request, JSON, max_bytes, setting=None)
     async with context.turns.turn(raw):
         document = await read_value(raw)
     check_known(document, ())
@@ -161,7 +164,8 @@ def _check_containers(raw: bytes, what: str) -> None:
     stack = np.zeros(_MAX_DEPTH, dtype=np.uint8)
     *_, opened = next_cut(np.frombuffer(raw, dtype=np.uint8), 0, len(raw), stack, 0)
     if opened > allowed:
-        raise Problem("body_too_large", f"{what} has {opened:,} lists and objects: at most {allowed:,} are allowed")
+        detail = f"{what} has {opened:,} lists and objects, and may have {allowed:,}; {FIXED}"
+        raise Problem("body_too_large", detail)
 
 
 def _head(brackets: Sequence[int]) -> bytes:

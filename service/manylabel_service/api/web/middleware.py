@@ -53,7 +53,7 @@ class RequestMiddleware:
     """Outermost middleware of the application.
 
     It adds the request id and security headers to every response, and handles HEAD as GET without a body. The id of a
-    request is its X-Request-ID, if valid, or a new one; it is in ``scope["request_id"]``, the response header, problem
+    request is its X-Request-ID, if valid, or a new id. It is in ``scope["request_id"]``, the response header, problem
     documents and log lines. Without `audit`, no call is audited; without `origins`, all hosts and pages are accepted.
     """
 

@@ -79,6 +79,9 @@ STORAGE_RETRY_AFTER_SECONDS = 5.0
 CHALLENGES = 'Bearer realm="ManyLabel", Basic realm="ManyLabel", charset="UTF-8"'
 """Ways to send a key, for the header WWW-Authenticate."""
 
+FIXED = "no setting changes this limit"
+"""Part of a message about a limit that is a constant."""
+
 LOG_SECONDS = 1.0
 """Minimum seconds between two log lines about one code, because every request may fail for the same reason."""
 
@@ -175,6 +178,11 @@ class Problem(Exception):
         self.errors = errors
         self.headers = headers
         self.compiling = compiling
+
+
+def batch_too_large(detail: str) -> Problem:
+    """Return the problem of a request above a constant limit of its items or of its response."""
+    return Problem("batch_too_large", f"{detail}; {FIXED}")
 
 
 def invalid(path: Sequence[str | int], detail: str) -> Problem:

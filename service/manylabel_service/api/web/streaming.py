@@ -72,7 +72,7 @@ class DownloadSlots:
     def take(self) -> Iterator[None]:
         """Register a download; raise NotReady if `MAX_DOWNLOADS` are running."""
         if self.taken >= MAX_DOWNLOADS:
-            raise NotReady(f"{MAX_DOWNLOADS} downloads are running, the limit of the server")
+            raise NotReady(f"the limit of {MAX_DOWNLOADS} concurrent downloads of this server is reached")
         self.taken += 1
         try:
             yield
@@ -135,8 +135,8 @@ class EventStream(Response, Generic[E]):
     """Response that sends events as they occur, until they end, the client disconnects, or the server stops.
 
     The next event is requested when the client has received the previous one, so nothing accumulates for a slow client.
-    sse-starlette needs twice the time per event (16 us), and ends streams by a process-wide flag, for which it replaces
-    a method of uvicorn.
+    sse-starlette needs twice the time per event (16 us). It ends streams by a process-wide flag, and replaces a method
+    of uvicorn to set it.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from manylabel_service.api.web.access import AccessOf, access_of
 from manylabel_service.api.web.bodies import idempotency_key, note_replayed, read_body
 from manylabel_service.api.web.large_json import LARGE_BYTES, read_large_json
 from manylabel_service.api.web.parameters import described, read_parameters
-from manylabel_service.api.web.problems import Problem, invalid, problem_of
+from manylabel_service.api.web.problems import Problem, batch_too_large, invalid, problem_of
 from manylabel_service.api.web.routes import RawJSONResponse, Router, body
 from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, ServiceError
@@ -205,8 +205,8 @@ async def _learn(request: Request, context: Context, replica: Replica) -> Update
     key = idempotency_key(request, "annif-learn", raw)
     if not isinstance(items, list) or not items:
         raise invalid((), "must be a list of documents, at least one")
-    if len(items) > settings.limits.max_batch_examples:
-        raise Problem("batch_too_large", f"the list has more than {settings.limits.max_batch_examples:,} documents")
+    if len(items) > (most := settings.limits.max_batch_examples):
+        raise batch_too_large(f"the list has {len(items):,} documents, and may have {most:,}")
     started, pace = time.perf_counter(), Pace()
     reader = DocumentReader(replica.records, settings.max_features)
     columns = replica.model.details.columns_by_uri()

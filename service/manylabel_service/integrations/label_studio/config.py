@@ -1,7 +1,7 @@
 """Labelling configuration of Label Studio: its questions, and which fields of a task are text.
 
-The XML comes from clients, so expat parses it without building a tree: document types, and with them entities, are
-rejected, and so are texts that are too long, too deeply nested or have too many elements.
+The XML comes from clients, so expat parses it without building a tree. The parser rejects document types, which could
+define entities, and texts that are too long, too deeply nested or have too many elements.
 """
 
 import re

@@ -17,7 +17,7 @@ from manylabel_service.api.translation.model_access import counting_refusals, on
 from manylabel_service.api.translation.to_json import check_numbers
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.large_json import read_large_json
-from manylabel_service.api.web.problems import Problem, invalid
+from manylabel_service.api.web.problems import Problem, batch_too_large, invalid
 from manylabel_service.api.web.routes import RawJSONResponse, Router
 from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, KeyInFlight, ModelNotFound
@@ -166,7 +166,7 @@ async def _body(request: Request, context: Context, kind: type[Sent]) -> Sent:
     for field in ("tasks", "annotation", "task"):
         items = document.get(field) if isinstance(document, dict) else None
         if isinstance(items, list) and len(items) > most:
-            raise Problem("batch_too_large", f"{field} has {len(items):,} items, the limit is {most:,}")
+            raise batch_too_large(f"{field} has {len(items):,} items, and may have {most:,}")
     return validated(kind, document, (), _place)
 
 
@@ -214,7 +214,7 @@ def _pairs(sent: schemas.WebhookRequest) -> Iterator[tuple[dict[str, Any], dict[
     annotations = sent.annotation if isinstance(sent.annotation, list) else [sent.annotation]
     tasks = sent.task if isinstance(sent.task, list) else [sent.task]
     if len(annotations) != len(tasks):
-        raise invalid(("task",), "must have as many tasks as there are annotations")
+        raise invalid(("task",), "must have one task for each annotation")
     for annotation, task in zip(annotations, tasks, strict=True):
         if annotation is None or task is None:
             raise invalid((), "must have an annotation and its task: let the webhook send its payload")

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from manylabel_service.api.translation.to_json import response_too_large
 from manylabel_service.api.web.bodies import length_of
 from manylabel_service.api.web.large_json import read_value
-from manylabel_service.api.web.problems import Problem, invalid
+from manylabel_service.api.web.problems import Problem, batch_too_large, invalid
 from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
@@ -86,12 +86,11 @@ async def to_examples(
     """
     n = n_examples(tensors[0])
     if n > max_examples:
-        raise Problem("batch_too_large", f"a batch may have at most {max_examples:,} examples, this one has {n:,}")
+        raise batch_too_large(f"the batch has {n:,} examples, and may have {max_examples:,}")
     names = [tensor.asked.name for tensor in tensors]
     _check_names(names, signature)
     if n * len(tensors) > MAX_ROWS:
-        detail = f"a batch may have at most {MAX_ROWS:,} rows in all inputs together, this one has {n * len(tensors):,}"
-        raise Problem("batch_too_large", detail)
+        raise batch_too_large(f"the inputs have {n * len(tensors):,} rows together, and may have {MAX_ROWS:,}")
     if names == [EXAMPLE] and tensors[0].asked.datatype == "BYTES":
         return await _from_strings(tensors[0], n, convert)
     if signature.vectors and names != [EXAMPLE]:

@@ -217,7 +217,7 @@ class Supervision:
                 return await self._listen(process, directory, checkpoints)
         except TimeoutError:
             raise TaskFailed(
-                "timed_out", f"it did not end within job_timeout_seconds = {seconds:g} s without a break"
+                "timed_out", f"it took longer than job_timeout_seconds, {seconds:g} s, in one attempt"
             ) from None
         finally:
             self._lease.process = None

@@ -49,7 +49,9 @@ def load(request: FitRequest, directory: Path) -> TrainingData:
     if request.unlabelled is not None:
         others = stacked(others, aligned(_chosen(sets, request.unlabelled), labelled, for_labels=False))
     if labelled.n_rows == 0 or labelled.n_labels == 0:
-        raise ValueError(f"nothing to learn: {labelled.n_rows} labelled rows, {labelled.n_labels} labels")
+        raise ValueError(
+            f"there is nothing to learn: the data have {labelled.n_rows} labelled rows and {labelled.n_labels} labels"
+        )
     if labelled.weights is not None and not TRAINERS[request.trainer].weights:
         raise ValueError(f"{request.trainer} accepts no row weights, but the data have weights")
     return TrainingData(labelled, _without_labels(others), held)

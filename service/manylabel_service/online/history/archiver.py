@@ -229,7 +229,9 @@ class Archiver:
         id, size_bytes = await self._catalogue.put_blob(pieces_of(data))
         if await self._catalogue.blob(id) != data:
             await self._catalogue.delete([id])
-            raise StorageUnavailable("a segment of a history differs from what was written", heals=True)
+            raise StorageUnavailable(
+                "a stored segment of a history differs from the bytes that were written", heals=True
+            )
         segment = Segment(
             id,
             after,

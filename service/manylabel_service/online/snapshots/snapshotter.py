@@ -244,8 +244,8 @@ class Snapshotter:
     async def _others_took(self, position: str, must_cover: bool) -> bool:
         """Return whether a snapshot of another replica is recent enough.
 
-        Its age is by the clock of the other machine: if that is wrong, this replica takes a snapshot that is not
-        needed, or one interval later.
+        Its age is measured by the clock of the other machine. If that clock is wrong, this replica takes a snapshot
+        that is not needed, or takes it one interval later.
         """
         newest = await self._newer_of_others()
         if newest is None or must_cover:

@@ -1,7 +1,7 @@
 """Limits on the features and labels of a model, and the policy for further ones: a part of its spec.
 
-The limits of a server decide which entries are appended to a log; these limits are applied with an entry, so they have
-the same effect on every replica.
+The limits of a server decide which entries are appended to a log. The limits here are applied with an entry, so they
+have the same effect on every replica.
 """
 
 from collections.abc import Iterator
@@ -119,7 +119,7 @@ def check_ignored(count: Any, n_columns: int, limit: FeatureLimit | LabelLimit |
 def check_labels(labels: Vocabulary, ignored: Any, limit: LabelLimit | None) -> int:
     """Return the count of ignored labels; raise the errors of `check_ignored`, or ValueError beyond the limit."""
     if limit is not None and len(labels) > limit.most:
-        raise ValueError(f"labels: {len(labels)}, above the limit of {limit.most}")
+        raise ValueError(f"labels: {len(labels)} labels exceed the limit of {limit.most}")
     return check_ignored(ignored, len(labels), limit)
 
 

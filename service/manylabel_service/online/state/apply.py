@@ -49,9 +49,9 @@ class ApplyResult(NamedTuple):
     """Result of applying an entry: an outcome, or the error of its rejection.
 
     `replayed` means that nothing was done: an earlier entry had the same key, or all its lines had been learnt.
-    `learnt` is the number of examples learnt, `alarms` are the drift alarms at its examples, `previous_position` is the
-    position of the previous entry, `label_changes` are new and changed labels, and `openings` says whether the gate of
-    a promise of parity opened (True) or closed, in order.
+    `learnt` is the number of examples learnt, and `alarms` are the drift alarms at its examples. `previous_position` is
+    the position of the previous entry. `label_changes` are new and changed labels. `openings` lists in order whether
+    the gate of a promise of parity opened (True) or closed.
     """
 
     answer: UpdateOutcome | ServiceError

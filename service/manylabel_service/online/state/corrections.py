@@ -20,8 +20,8 @@ MAX_UNLEARNT = 10_000
 """Maximum number of updates of a model that are remembered as not learnt, or not completely; the oldest are dropped."""
 
 _EXAMPLE_BYTES, _LABEL_BYTES = 300, 40
-"""Estimated bytes of an example or of an update that was not learnt, and of each label of an example; constants, so the
-result does not depend on the machine."""
+"""Estimated bytes of an example or of an update that was not learnt, and of each label of an example. They are
+constants, so the result does not depend on the machine."""
 
 Place = tuple[str, int]
 """Position of the entry of an example, and the index of the example in the entry."""

@@ -17,8 +17,8 @@ from manylabel_service.online.state.model import OnlineModel
 class SizeDelta(NamedTuple):
     """Growth of a model by one or several updates.
 
-    `features` counts features up to the highest index, `columns` the features seen, which need memory, `vectors` the
-    values of vectors of new fields, and `distinct` the distinct features of each update.
+    `features` counts features up to the highest index, and `columns` the features seen, which need memory. `vectors`
+    counts the values of vectors of new fields, and `distinct` the distinct features of each update.
     """
 
     features: int = 0
@@ -244,7 +244,7 @@ class DryRun:
                 raise self._beyond(path, f"is an old name of {current!r}; use that name")
             other, before = signs.setdefault(current, (name, sign))
             if before != sign:
-                raise self._beyond(path, f"contradicts {other!r}: both are names of {current!r}")
+                raise self._beyond(path, f"contradicts {other!r}, because both are names of {current!r}")
 
     def _learning(self, example: Example) -> tuple[Layout, list[str], list[str], list[str]]:
         """Return the layout after an example, its additional features, and its new features and labels."""

@@ -37,9 +37,9 @@ MAX_LENGTHS = 3
 class Layout:
     """Layout of the features, determined by the examples so far.
 
-    `kind` is None before the first example. `size` is the number of numbered features so far, the highest index plus 1;
-    if `fixed`, no others are accepted (declared features, or after a dense example). Indices of sparse examples from
-    `most` on are ignored and do not affect the layout.
+    `kind` is None before the first example. `size` is the number of numbered features so far: the highest index plus 1.
+    If `fixed`, the model accepts no other features, because they are declared or it has learnt a dense example. Indices
+    of sparse examples from `most` on are ignored and do not affect the layout.
 
     `vectors` are the blocks of vectors in order of first appearance: fields with their lengths. `n_vectors` is the
     number of examples with each block, counted up to `SETTLED`. From then on a block is settled, and its field accepts
@@ -478,7 +478,7 @@ class FeatureSpace:
         as_declared = found == self.layout and names == self.names
         bare = found.numbers == _NO_NUMBERS and not categories.seen
         if not (as_declared and bare if found.declared else _undeclared(found, names, bare)):
-            raise ValueError("layout: does not match the names or the declared features")
+            raise ValueError("layout: it does not match the names or the declared features")
         columns = IndexColumns.from_array(arrays["indices"])
         self._check_indices(columns.indices, found)
         if self._limit is not None:
@@ -495,7 +495,7 @@ class FeatureSpace:
         numbered = layout.kind == "numbered" and self._n_hashed is None
         size = layout.size if self._n_kept is None else min(layout.size, self._n_kept)
         if indices.size and not (numbered and indices.max() < size):
-            raise ValueError("indices: missing or too high")
+            raise ValueError("indices: an index is missing or too high")
         if numbered and layout.fixed and not layout.declared and len(indices) != size:
             raise ValueError(f"indices: a dense example has all {size}, not {len(indices)}")
 
@@ -539,7 +539,7 @@ def _check_limit(names: Vocabulary, layout: Layout, limit: FeatureLimit) -> None
         return
     may_be_longer = limit.policy == "ignore" and layout.fixed
     if max(len(names), 0 if may_be_longer else layout.size) > limit.most:
-        raise ValueError(f"layout: more features than the limit, {limit.most}")
+        raise ValueError(f"layout: the features exceed the limit of {limit.most}")
 
 
 def _indices(x: Features) -> NDArray[np.int32]:

@@ -112,7 +112,7 @@ class LabelledIds:
         if has_floor:
             labelled.floor, *ids = ids
         if len(ids) > MAX_LABELLED:
-            raise ValueError("labelled: more ids than the maximum")
+            raise ValueError("labelled: the ids exceed the maximum")
         labelled._ids, labelled._oldest = set(ids), ids
         labelled.parts = PartialLabels.from_array(parts)
         if not all(id in labelled for id in labelled.parts):

@@ -12,7 +12,7 @@ something was promised, then by the last line, if it was forgotten. A decision i
 a pair [decision on labels, deferral]. An example is [names, indices, values, label names, signs, complete], then its
 weight, the source of its labels, its vectors, {field: values}, and its reference; defaults at the end (1, "human",
 null) are omitted. A correction continues with [position, index, label names or null, examples], with one example or
-none; before the examples comes the source of the labels so far, unless it is human. The format is the number since
+none. If the source of the labels so far is not human, it comes before the examples. The format is the number since
 which entries have this layout.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so an entry replays to the same bits on

@@ -1,7 +1,7 @@
 """State of a model: a pure function of its spec and its log.
 
-No code here waits, does I/O, reads a clock or depends on server settings, so two processes that apply the same entries
-have the same bits.
+This code does not wait, does no I/O, reads no clock and does not depend on server settings. So two processes that apply
+the same entries have the same bits.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

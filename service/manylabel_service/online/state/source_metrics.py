@@ -66,5 +66,5 @@ class SourceMetrics:
         if counts.shape != (len(SOURCES), 5) or counts.dtype != np.int64 or (counts < 0).any():
             raise ValueError("sources: expected counts of two sources")
         if (counts[:, _LEARNT] > counts[:, _EXAMPLES]).any() or (counts[:, _HITS] > counts[:, _RELEVANT]).any():
-            raise ValueError("sources: a part exceeds the whole")
+            raise ValueError("sources: the count of a source exceeds that of all sources")
         return cls(counts)

@@ -60,11 +60,14 @@ class _OfLabel(NamedTuple):
 
     def apply(self, model: OnlineModel) -> Iterable[LabelChange]:
         column, before, after = self.column, self.before, self.after
-        if column >= len(model.labels) or LabelState.of(model, column) != after:
-            raise ValueError(f"a later entry changed the label {after.name!r}: undo that first")
+        now = LabelState.of(model, column) if column < len(model.labels) else None
+        if now != after:
+            raise _changed_later(f"the label {after.name!r}", now == before)
         moved = (*self.names, after.name) if after.into is not None else ()
         if any(model.old_names.find(name) != after.into for name in moved):
-            raise ValueError(f"a later entry changed the label into which {after.name!r} was merged: undo that first")
+            raise ValueError(
+                f"a later entry changed the label into which {after.name!r} was merged: undo that entry first"
+            )
         if after.into is not None:
             model.old_names.unmerge(after.name, self.names, column)
         if before.name != after.name:
@@ -94,8 +97,9 @@ class _OfGroups(NamedTuple):
     after: bytes
 
     def apply(self, model: OnlineModel) -> Iterable[LabelChange]:
-        if model.groups.to_array().tobytes() != self.after:
-            raise ValueError("a later entry changed the groups: undo that first")
+        now = model.groups.to_array().tobytes()
+        if now != self.after:
+            raise _changed_later("the groups", now == self.before)
         hidden = (model.paused, model.retired)
         try:
             model.groups = Groups.from_array(np.frombuffer(self.before, np.uint8), model.labels.names, hidden)
@@ -119,9 +123,16 @@ class _OfDismissal(NamedTuple):
         which = self.kind, self.column, self.other
         found = model.dismissals.find(*which)
         if found is None or found[1] != self.after:
-            raise ValueError("a later entry dismissed the suggestion again, or undid this one")
+            raise _changed_later("the dismissal", found == self.before)
         model.dismissals.restore(*which, self.before)
         return ()
+
+
+def _changed_later(what: str, as_before: bool) -> ValueError:
+    """Return the error for a change that is not the last one; `as_before` if its effect is no longer there."""
+    if as_before:
+        return ValueError("a later entry, such as an undo, has already taken it back")
+    return ValueError(f"a later entry changed {what}: undo that entry first")
 
 
 _Inverse = _OfLabel | _OfGroups | _OfDismissal

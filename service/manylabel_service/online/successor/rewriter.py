@@ -1,8 +1,8 @@
 """Rewriting of the history of a model without some examples, into the successor of the model.
 
-The old history is replayed from the entry before the first forgotten one, because only the state shows which changes
-the model rejected: the new history omits these, and the forgotten examples. Entries stay at their positions. Then the
-new history is replayed like any other, which gives the new state.
+The new history omits the forgotten examples, and the changes that the model rejected. Only the state shows which
+changes these are, so the old history is replayed from the entry before the first forgotten one. Entries stay at their
+positions. Then the new history is replayed like any other, which gives the new state.
 """
 
 import asyncio

@@ -50,7 +50,7 @@ HOPELESS = (LogTrimmed, LogLost, HistoryDamaged, TargetLost, UnreadableEntry)
 
 class Interrupted(Exception):
     """The store became unavailable during the replay, or the server stopped before the functions of a rollback's target
-    were compiled: the model is at an earlier entry, and lacks the later ones.
+    were compiled. The model is at an earlier entry.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ Cluster. Pieces are written with a time to live, so the pieces of a dead process
 end the blob is listed as loose, and its pieces lose their time to live. Then one step changes the head of the key,
 removes the blob from the list, and adds the previous blob to it. Any process may remove loose blobs after some time.
 
-Pieces outside of the store (`blob_places`) have no time to live: the blob is listed as loose before its first piece is
+Pieces outside of the store (`blob_places`) have no time to live. The blob is listed as loose before its first piece is
 written, and a live writer renews the time in the list. So a blob that is being written is never removed.
 """
 

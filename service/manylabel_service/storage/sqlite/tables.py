@@ -1,7 +1,7 @@
 """Tables of models and entries: the functions that several parts of a store share.
 
-Blocking, for one thread at a time, as the only writer of the file: the end of each log is cached in memory, so that an
-append is usually a single statement.
+The methods block, and are for one thread at a time. This is the only writer of the file, so the end of each log is
+cached in memory, and an append is usually a single statement.
 """
 
 from __future__ import annotations

@@ -55,11 +55,11 @@ BAD_ARGUMENTS = {
     "X is a vector": (X[:, 0], Y, "^X: Expected 2D array, got 1D array"),
     "X holds text": (X.astype(str)[:, :1] + "a", Y, "^X: could not convert string to float"),
     "X is complex": (X + 1j, Y, "^X: Complex data not supported"),
-    "X has squares that overflow": (X * 1e200, Y, "X has values too large for float64"),
+    "X has squares that overflow": (X * 1e200, Y, "X has values that are too large for float64"),
     "X has squares that overflow in single precision": (
         (X * 1e25).astype(np.float32),
         Y,
-        "X has values too large for float32",
+        "X has values that are too large for float32",
     ),
 }
 

@@ -72,7 +72,7 @@ def test_lower_model_bounds_its_planes_and_keeps_its_best_bound():
         model.add(float(k % 7), M)
         bound = max(bound, model.bound_with(float(k % 7), M))
         found = model.bound(100.0, bound)
-        assert found >= bound - 1e-9 - 0.1 * (100.0 - bound)  # it may lose what smoothing costs
+        assert found >= bound - 1e-9 - 0.1 * (100.0 - bound)  # the bound may be lower by the error of the smoothing
         bound = max(bound, found)
         model.trial(np.eye(3) / 3, M, 100.0, 1.0, 1e-6)
     assert len(model._heights) == len(model._slopes) == len(model._p) == PLANES

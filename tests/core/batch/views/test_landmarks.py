@@ -123,6 +123,9 @@ def test_bad_views_are_refused_by_name():
     X, Y = rings()
     with pytest.raises(ValueError, match="at most 20, not 21: the views have 20 features"):
         LSAMML(kernel="rbf", n_landmarks=10, n_components=21, scaling="none").fit(X, Y)
-    for b, message in ((1e200 * X["b"], "X['b'] has values too large"), (np.ones((300, 2)), "X['b'] must have rows")):
+    for b, message in (
+        (1e200 * X["b"], "X['b'] has values that are too large"),
+        (np.ones((300, 2)), "X['b'] must have rows"),
+    ):
         with pytest.raises(ValueError, match=re.escape(message)):
             LSAMML(kernel="rbf", scaling="none").fit(X | {"b": b}, Y)

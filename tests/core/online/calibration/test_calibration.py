@@ -55,7 +55,7 @@ class PlainLabel:
         across = self.weight * mean
         H = np.array([[self.spread + across * mean, across], [across, self.weight]])
         self.theta = self.theta - np.linalg.solve(H, (p - y) * np.array([margin, 1.0]))
-        if self.theta[0] < 0.0:  # the least of the quadratic where the slope is 0
+        if self.theta[0] < 0.0:  # the minimum of the quadratic with a slope of 0
             self.theta = np.array([0.0, self.theta[1] + H[0, 1] / H[1, 1] * self.theta[0]])
 
 

@@ -46,7 +46,7 @@ def test_projection_is_least_squares(slot: int) -> None:
     project(projected, weights, slot, -q / q[slot], np.ones(8), 8)
     np.testing.assert_allclose(projected[others], alpha[others] + shares[:, None] * alpha[slot], rtol=1e-6)
     np.testing.assert_allclose(weights[others], (projected[others] ** 2).sum(axis=1))
-    # The function loses at most what is missed of the vector, label by label.
+    # For each label, the function changes at most by the part of the vector that is not projected.
     full, less = alpha, projected[others]
     lost = (
         full.T @ C @ full
@@ -74,7 +74,8 @@ def test_the_inverse_stays_accurate_over_a_long_stream(
 ) -> None:
     rng = np.random.default_rng(5)
     refreshed = []
-    monkeypatch.setattr(Project, "_refresh", lambda *_: refreshed.append(1))  # without a refresh, to see what piles up
+    # Without a refresh, so that rounding errors accumulate.
+    monkeypatch.setattr(Project, "_refresh", lambda *_: refreshed.append(1))
     model = KernelFALT(budget=15, strategy="project", kernel=kernel, gamma=gamma, scaling="none", eta=1.0)
     for _ in range(20):
         X = rng.normal(size=(200, 4)) * rng.choice([0.1, 1.0, 3.0], size=(200, 1))

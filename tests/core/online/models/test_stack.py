@@ -142,7 +142,7 @@ def plain_stack(
             Hg, gradient = Hg + curvature, gradient + errors[label]
             H[label] = 0.9995 * H[label] + curvature[: E + 2, : E + 2]
         g = g - bounded_step(Hg + shared_ridge, gradient + 0.001 * (g - start), g)
-        for label in old:  # the bound of one without truth may have moved
+        for label in old:  # the bound of a label without known truth may have moved, too
             own = errors[label, : E + 2] + 0.0005 * known[i, label] * ridge @ v[label]
             v[label] -= bounded_step(H[label] + ridge, own, v[label] + g[: E + 2])
         v[old, 2:] = np.maximum(v[old, 2:], -g[2 : E + 2])

@@ -116,7 +116,7 @@ def test_grouping_growth_and_restarts_leave_no_trace(make: Any) -> None:
             part, before = X[at : at + size], model.n_features_
             now = int(n_seen[min(at + size, len(X)) - 1])
             rows = as_rows(part[:, : max(now, 1)])[0].without_zeros()
-            if size == 1:  # what is predicted, with features that were never learnt
+            if size == 1:  # a prediction, with features that were never learnt
                 ends = np.array([0, int(rows.indptr[-1])])
                 scores.append(model.pipeline.score(Rows(ends, rows.indices, rows.values), words[before:now])[0])
             model.pipeline.grow(now, N_LABELS)
@@ -151,7 +151,7 @@ def test_edits_lead_to_the_same_bits_as_the_last_titles() -> None:
     for each in (model, plain):
         each.partial_fit(X[:100], Y[:100])
     shifted = titled()
-    shifted.pipeline.set_titles({5: [5]})  # a place before those of other words
+    shifted.pipeline.set_titles({5: [5]})  # the word gets a place before the other words
     shifted.pipeline.link([10, 11], [5, 5])
     assert bits(shifted) == bits(titled(titles={**TITLES, 5: [5]}))
     model.pipeline.set_titles({0: [3, 5, 250], 2: []})

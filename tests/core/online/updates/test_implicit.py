@@ -106,7 +106,7 @@ def test_salt_solves_the_round_in_its_metric(seed: int) -> None:
     learnt = one.learnt_by(model, weights=with_constant(one.W), squares=with_constant(squares))[1:]
     best = one.objective(one.solved(one.metric), one.metric)
     assert one.objective(learnt, one.metric) <= best + 1e-7 * max(1.0, best)
-    gradient = one.metric * (one.W - learnt) / one.eta  # what the stationarity of the round leaves for the loss
+    gradient = one.metric * (one.W - learnt) / one.eta  # gradient of the loss at the stationary point of the round
     np.testing.assert_allclose(model.state()["squares"][1:], squares + gradient**2, rtol=1e-6, atol=1e-9)
 
 

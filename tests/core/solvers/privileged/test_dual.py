@@ -176,7 +176,8 @@ def test_sparse_and_dense_rows_and_threads_agree(coupled):
     assert sparse.primal == pytest.approx(dense.primal, rel=1e-3)
     threads = solve_privileged_dual(X, problem, W=W, tol=1e-3, n_threads=3)
     assert threads.primal == pytest.approx(dense.primal, rel=1e-3)
-    if not coupled:  # coupled labels are visited by parts, whose sums round otherwise: the two stop at other points
+    # Coupled labels are visited in parts, whose sums round differently, so the two solvers stop at different points.
+    if not coupled:
         np.testing.assert_allclose(threads.Z, dense.Z, atol=1e-9)
 
 

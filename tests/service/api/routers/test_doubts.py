@@ -114,7 +114,7 @@ def test_labels_that_a_person_has_checked_are_not_listed_again(client: TestClien
     pairs = [(row["ref"], row["label"]) for row in again["doubts"] + doubts(client, taught, kind="wrong")["doubts"]]
     assert (first["ref"], first["label"]) not in pairs
     assert (second["ref"], second["label"]) not in pairs
-    assert again["examined"] == N_EXAMPLES  # a correction is no other example
+    assert again["examined"] == N_EXAMPLES  # a correction does not count as a further example
 
 
 def test_one_label(client: TestClient, taught: str) -> None:

@@ -133,7 +133,8 @@ def test_weights_are_refused_for_a_trainer_that_cannot_use_them(idle: TestClient
     job = {**SPEC, "trainer": "lsa_mml", "data": {"dataset": "heavy"}}
     problem = refused(idle.post("/v1/jobs", json=job), 422, "invalid_request", "/data/dataset")
     assert problem["errors"][0]["detail"] == (
-        "must have no weights for lsa_mml; rows of heavy have weights, which m3l, mlrl, ssmlrl, prml, prbr take"
+        "must have no weights, because lsa_mml does not support them, but heavy has them: choose one of m3l, mlrl, "
+        "ssmlrl, prml, prbr"
     )
     submit(idle, data={"dataset": "heavy"})
     submit(idle, trainer="lsa_mml", data={"dataset": "views"}, holdout={"dataset": "heavy"})
@@ -176,7 +177,7 @@ RANDOM = {"kind": "random", "trials": 3, "params": {"C": {"low": 0.1, "high": 1}
         ({"data": "songs"}, "/data", "must be an object$"),
         ({"data": {"stream": "nobody", "last": 5}}, None, "nobody"),
         ({"holdout": 1.0}, "/holdout", "must be < 1"),
-        ({"holdout": 1e-6}, "/holdout", "must leave rows for training and evaluation"),
+        ({"holdout": 1e-6}, "/holdout", "must leave rows for training and for evaluation"),
         ({"holdout": {"dataset": "songs", "split": "x"}}, "/holdout/split", "must be one of"),
         ({"holdout": {"dataset": "views"}}, "/holdout/dataset", "must have the views x; views has "),
         ({"search": {**GRID, "measure": "accuracy"}}, "/search/measure", "must be 'micro_f1'"),

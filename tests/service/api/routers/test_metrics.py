@@ -216,7 +216,7 @@ def test_requests_in_progress_are_counted(client: TestClient) -> None:
     context = client.app.state.context  # type: ignore[attr-defined]
 
     def lines() -> Iterator[bytes]:
-        eventually(lambda: context.telemetry.in_progress == 1)  # while the stream goes on, nobody else asks
+        eventually(lambda: context.telemetry.in_progress == 1)  # the stream is the only request in progress
         yield b'{"x": {"a": 1}, "y": ["p"]}\n'
 
     client.post(f"{address}/stream", content=lines(), headers={"Content-Type": "application/x-ndjson"})

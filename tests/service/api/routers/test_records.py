@@ -64,7 +64,7 @@ def test_the_status_shows_all_text_settings(client: TestClient) -> None:
     assert ok(client.get(plain))["text"] == TextSettings().to_json()
     shown = ok(client.get(given))["text"]
     assert shown == TextSettings.from_json(TEXT).to_json()
-    again = new_model(client, text=shown)  # what was shown can be asked for
+    again = new_model(client, text=shown)  # the settings in the response are valid in a request
     assert ok(client.get(again))["text"] == shown
 
 

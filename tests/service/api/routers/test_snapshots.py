@@ -119,7 +119,8 @@ def test_an_upload_has_limits(serve: Callable[..., Any], snapshot: bytes) -> Non
         refused(small.put("/v1/models/m", content=snapshot, headers=BYTES), 507, "limit_exceeded")
         assert small.get("/v1/models").json() == {"models": []}
     with serve(max_model_bytes=len(snapshot) - 1) as small:
-        refused(small.put("/v1/models/m", content=snapshot, headers=BYTES), 413, "body_too_large")
+        problem = refused(small.put("/v1/models/m", content=snapshot, headers=BYTES), 413, "body_too_large")
+        assert "the setting max_model_bytes has this limit" in problem["detail"]
         assert small.get("/v1/models").json() == {"models": []}
     with serve(max_models=1) as small:
         small.put("/v1/models/m", content=snapshot, headers=BYTES).raise_for_status()
@@ -210,5 +211,5 @@ async def test_an_upload_that_takes_too_long_is_ended(monkeypatch: pytest.Monkey
     request = Request({"type": "http", "headers": [(b"content-type", b"application/octet-stream")]}, receive)
     datasets = DatasetStore(SQLiteStore(tmp_path), Settings(data_dir=tmp_path))
     with pytest.raises(Problem) as raised, ExitStack() as stack:
-        await uploads.receive_file(request, bodies.BYTES, 1_000, 60.0, datasets, stack)
+        await uploads.receive_file(request, bodies.BYTES, 1_000, "max_model_bytes", 60.0, datasets, stack)
     assert (raised.value.status, raised.value.code) == (408, "stream_idle")

@@ -144,6 +144,7 @@ def test_the_size_of_a_line_is_limited(serve: Callable[..., Any]) -> None:
             answered = lines_of(small.post(f"{address}/stream", content=body, headers=NDJSON))
             assert [one["line"] for one in answered] == [1, 2]
             assert (answered[1]["error"]["status"], answered[1]["error"]["code"]) == (413, "body_too_large")
+            assert "the line has more than 1,000 bytes; the setting max_body_bytes" in answered[1]["error"]["detail"]
         assert small.get(address).json()["updates"] == 3
 
 

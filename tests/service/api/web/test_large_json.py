@@ -136,6 +136,7 @@ def test_the_number_of_lists_and_objects_is_limited(unit: bytes) -> None:
     with pytest.raises(Problem) as refused:
         value(b"[" + b",".join([unit] * (2**21 // len(unit))) + b"]")
     assert refused.value.code == "body_too_large"
+    assert "no setting changes this limit" in refused.value.detail
 
 
 def test_lists_and_objects_up_to_the_limit_are_read() -> None:

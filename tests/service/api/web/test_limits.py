@@ -49,7 +49,8 @@ def test_a_body_has_a_limit(small: TestClient, tiny: str) -> None:
     headers = {"Content-Type": "application/json"}
     for path in ("/v1/models", f"{tiny}/predict", f"{tiny}/update", f"{tiny}/predict-update"):
         for content in (padded(ITEM, MAX_BODY_BYTES + 1), chunks(MAX_BODY_BYTES + 1)):
-            refused(small.post(path, content=content, headers=headers), 413, "body_too_large")
+            problem = refused(small.post(path, content=content, headers=headers), 413, "body_too_large")
+            assert "the setting max_body_bytes has this limit" in problem["detail"]
     for updates, content in enumerate((padded(ITEM, MAX_BODY_BYTES), chunks(MAX_BODY_BYTES)), 1):
         fitting = small.post(f"{tiny}/update", content=content, headers=headers)
         assert (fitting.status_code, fitting.json()["updates"]) == (200, updates)
@@ -58,7 +59,8 @@ def test_a_body_has_a_limit(small: TestClient, tiny: str) -> None:
 def test_a_batch_has_a_limit(small: TestClient, tiny: str) -> None:
     for operation in ("predict", "update", "predict-update"):
         answer = small.post(f"{tiny}/{operation}", json={"examples": [ITEM] * 4})
-        refused(answer, 413, "batch_too_large")
+        problem = refused(answer, 413, "batch_too_large")
+        assert "has 4 examples, and may have 3; no setting changes this limit" in problem["detail"]
     assert small.post(f"{tiny}/update", json={"examples": [ITEM] * 3}).json()["updates"] == 3
 
 
@@ -66,7 +68,7 @@ def test_a_response_has_a_limit(small: TestClient, tiny: str) -> None:
     small.post(f"{tiny}/update", json={"x": {"a": 1}, "y": ["p", "q"]}).raise_for_status()
     for operation in ("predict", "predict-update"):
         problem = refused(small.post(f"{tiny}/{operation}", json={"examples": [ITEM] * 3}), 413, "batch_too_large")
-        assert "a batch can have at most about 2 examples" in problem["detail"]
+        assert "a batch can have at most about 2 examples; no setting changes this limit" in problem["detail"]
         small.post(f"{tiny}/{operation}", json={"examples": [ITEM] * 2}).raise_for_status()
 
 

@@ -121,7 +121,7 @@ def test_details_for_the_operator_are_logged_only(kind: Any, monkeypatch: pytest
     (detail,) = details
     assert "retry" in detail
     assert not any(secret in detail for secret in ("/var", "10.0", "script"))
-    (line,) = lines  # once a second, however many are refused
+    (line,) = lines  # one line per second, for any number of refusals
     assert (line["event"], line["code"], line["error"]) == ("storage_refused", error.code, str(error))
 
 

@@ -143,7 +143,8 @@ def test_a_vector_of_a_task_is_learnt_as_that_of_a_record(made: Callable[..., Ba
     other = made(text={"fields": ["text"]})
     other.client.post(f"{other.address}/update", json={"x": x, "y": ["cats"]}).raise_for_status()
     assert learnt == [other.client.post(f"{other.address}/predict", json={"x": x}).json()["scores"]] * 2
-    same = {"examples": [{"x": x, "y": ["cats"]}] * 9}  # a field takes vectors of one length once ten had it
+    # After ten vectors of one length, the field accepts no other length.
+    same = {"examples": [{"x": x, "y": ["cats"]}] * 9}
     backend.client.post(f"{backend.address}/update", json=same).raise_for_status()
     wrong = {**TASK, "data": {**x, "embedding": [1.0]}}
     refused = backend.ask("webhook", {**message(id=15), "task": wrong})

@@ -138,7 +138,7 @@ async def test_the_state_is_that_of_a_model_that_never_saw_the_examples(any_flee
         assert (await replica.state_at(position)).to_bytes() == expected[position].to_bytes()
     verified = await replica.verify()
     assert (verified.equal, verified.states > 3) == (True, True)
-    # It goes on as the other model would, with rollbacks to before and after the forgotten examples.
+    # The model continues like one that never saw the examples, with rollbacks to before and after them.
     await lived(replica, rng, 20)
     entries = await entries_of(replica)
     state = await any_fleet.agreed()
@@ -663,7 +663,7 @@ async def test_the_recovery_of_a_change_leaves_a_later_one_alone(lone_fleet: Any
     with hanging_after(Rewriter, "build") as reached:
         receipt = await Forgetter(registry.successions).begin(await registry.get("m"), REFS, None)
         await reached.wait()
-        await registry.successions.recover("m", former.id)  # by a process that has seen the former one run
+        await registry.successions.recover("m", former.id)  # recovered by a process that knew the former process
         assert (await Forgetter(registry.successions).receipt("m", receipt.id)).status == "running"
 
 

@@ -60,7 +60,8 @@ class TestRollback:
         _, (one, other) = await fleet.hosted(2)
         await learn(fleet, one, 2)
         await fleet.agreed()
-        target = await other.take_snapshot()  # which is news to the first, and recent, and yet not enough
+        # The first replica does not know this snapshot yet; it is recent, but a rollback needs more.
+        target = await other.take_snapshot()
         await learn(fleet, one, 2)
         rolled = await one.rollback(target.position)
         await eventually_async(lambda: one.snapshotter.covered == rolled.position)
@@ -182,7 +183,7 @@ class TestSnapshots:
             for replica in (*replicas[first:], *replicas[:first]):
                 replica.snapshotter.taken_at -= 2 * HOUR_SECONDS  # its snapshot is due
                 await replica.update([fleet.example(first)])
-                if replica is replicas[first]:  # which may have begun with an update of another that it still lacked
+                if replica is replicas[first]:  # this replica may have begun with an update of another replica
                     await eventually_async(lambda replica=replica, old=covered: replica.snapshotter.covered != old)
                     covered = replica.snapshotter.covered
                 await eventually_async(lambda replica=replica, new=covered: replica.snapshotter.covered == new)
@@ -197,7 +198,7 @@ class TestSnapshots:
         for start in range(0, 30, 10):
             await learn(fleet, one, 10, start)
             await one.take_snapshot()
-        if how != "the follower":  # which finds out even where nothing follows the last snapshot
+        if how != "the follower":  # a follower notices the loss even if no entry follows the last snapshot
             await learn(fleet, one, 2)
         assert behind.model.updates == 1
         if how == "updates":

@@ -114,7 +114,7 @@ def test_new_names_beyond_the_limits_take_no_memory(policy: str) -> None:
         x = Features(names, None, np.ones(len(names), dtype=np.float32))
         learn(model, (x, [f"label {number * 20 + i}" for i in range(20)]))
         if number >= 5:  # the window of the measures is full
-            sizes.add(model.nbytes - model.prequential._history.nbytes)  # whose past has a bound of its own
+            sizes.add(model.nbytes - model.prequential._history.nbytes)  # the history of metrics has a separate bound
     assert model.updates == 100
     assert len(sizes) == 1
     ignored = 99_000 if policy == "ignore" else 0

@@ -205,8 +205,8 @@ class FirstCome:
 @given(log=logs())
 def test_ignoring_equals_learning_without_the_ignored_names(spec: dict[str, Any], log: Log) -> None:
     changes = [entry.change for entry in log]
-    # A vector is neither ignored nor limited, and may be refused for its length; of machines nothing is learnt. Which
-    # numbers of a record are optional follows from all its names, ignored ones too.
+    # Vectors are neither ignored nor limited, and may be refused for their length. Labels of machines are not learnt.
+    # All names of a record, including ignored names, determine which numbers are optional.
     updates = [
         Update(tuple(each._replace(x=numbers_of(each.x), source="human") for each in change.examples))
         for change in changes
@@ -232,7 +232,7 @@ def test_numbered_features_are_ignored_too() -> None:
     learn(plain, (sparse(0, 2), ["x"]), (sparse(), ["x"]))
     assert learner_state(model) == learner_state(plain)
     assert model.predict([sparse(1, 8)]) == plain.predict([sparse(1)])
-    answered(learn(model, (dense(1, 0, 2, 5, 0, 5), ["x"])))  # the two zeros beyond are no features
+    answered(learn(model, (dense(1, 0, 2, 5, 0, 5), ["x"])))  # the two zeros above the limit are no features
     assert (len(model.features), model.ignored["features"]) == (3, 4)
     assert "must have 6 numbers" in str(learn(model, (dense(1, 2, 3), ["x"])).answer)
     assert OnlineModel.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
@@ -241,7 +241,8 @@ def test_numbered_features_are_ignored_too() -> None:
 # -- hash -----------------------------------------------------------------------------------------
 
 names = st.text(st.characters(exclude_characters="=", exclude_categories=["Cs"]), min_size=1, max_size=6)
-# Sums of a dozen are exact in any order, which scikit-learn does not fix; two of the largest are beyond 1e15.
+# scikit-learn does not fix the order of sums. Sums of twelve of these values are exact in any order; two of the largest
+# exceed 1e15.
 values = st.sampled_from([1.0, -1.0, 5.0, 3.0, 2.0**49, -(2.0**49), -2.0])
 bags = st.dictionaries(names, values, max_size=12)
 

@@ -173,12 +173,13 @@ def test_a_later_change_must_be_undone_first(change: Any, later: Any) -> None:
     state = facts(model)
     refused = undo(model, first, change).answer
     assert isinstance(refused, CannotUndo)
-    assert "later" in str(refused)
+    assert "a later entry" in str(refused)
     assert facts(model) == state
     undone(undo(model, second, later))
     undone(undo(model, first, change))
     again = undo(model, first, change).answer
     assert isinstance(again, CannotUndo)
+    assert "a later entry, such as an undo, has already taken it back" in str(again)
 
 
 def test_groups_of_a_label_that_is_retired_by_now_do_not_return() -> None:

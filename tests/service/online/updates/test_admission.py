@@ -43,7 +43,7 @@ def weighed(model: OnlineModel, update: Update) -> tuple[Update, int]:
     for number, example in enumerate(update.examples):
         try:
             projection.add(example)
-        except InvalidExample:  # a vector of another length than those before
+        except InvalidExample:  # a vector with another length than earlier vectors
             refused.append(number)
     growth, learner = projection.checked.growth, model.learner
     n_features, n_labels = len(model.features) + growth.features, len(model.labels) + growth.labels

@@ -1,7 +1,7 @@
 """Tables, such as CSV files.
 
-`table` reads them twice: `lines` finds the separator, the names and the rows, `roles` which columns have labels,
-`column_scan` counts what the cells of each column are, `column_kinds` decides what the column is, `label_cells` how its
-cells list labels, and `values` reads the rows. `counts` are those of the labels, and `quotes` finds quotes that are not
-closed.
+`table` reads them twice. `lines` finds the separator, the names and the rows, and `roles` the columns with labels.
+`column_scan` counts the kinds of the cells of each column, `column_kinds` decides the kind of the column, and
+`label_cells` how its cells list labels. `values` reads the rows. `counts` are those of the labels, and `quotes` finds
+quotes that are not closed.
 """

@@ -59,9 +59,9 @@ def read_csv(
 ) -> Dataset:
     """Return a dataset from a CSV file, which may be gzip.
 
-    The first line has the names of the columns, every other line has a value for each feature and 0 or 1 (or false,
-    true, no, yes) for each label. Each column has one kind, by all its cells: numbers, truth values (TRUE is 1),
-    vectors (``[0.1, 0.2]``), or else categories; a text column has to be named. An empty cell is a missing value, and
+    The first line has the names of the columns. Every other line has a value for each feature, and 0 or 1 (or false,
+    true, no, yes) for each label. Each column has one kind, which all its cells decide: numbers, truth values (TRUE is
+    1), vectors (``[0.1, 0.2]``), or else categories. A text column must be named. An empty cell is a missing value, and
     so is a word such as NA among numbers. A row whose labels are all empty is unlabelled. A row without any value is
     omitted. Double quotes enclose a cell, and are doubled inside. `Dataset.report` has what was understood.
 

@@ -29,8 +29,8 @@ class SecondOrder(Model):
 
     The ranks of features are further inputs: with them, the margin of a label can be a curve of the value of a feature.
     Time and memory of an example grow with the square of the number of features, and with features times labels. The
-    model therefore stops at the first example with a feature beyond the first 512, or with more than 1,024 labels, and
-    learns nothing from it; the caller then drops the model. Its numbers are float64: in float32, an inverse of
+    model therefore stops at the first example with a feature beyond the first 512, or with more than 1,024 labels. It
+    learns nothing from this example, and the caller drops the model. Its numbers are float64: in float32, an inverse of
     correlated features loses its small eigenvalues.
     """
 

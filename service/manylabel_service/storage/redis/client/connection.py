@@ -1,8 +1,8 @@
 """Calls to Redis with a timeout, sent once, and completed even if the caller is cancelled; the circuit breaker.
 
-Each call runs in a separate task: a caller that is cancelled stops waiting, and the call continues to read its reply,
-so no connection is reused with a reply still due. Retries of the client library are disabled: a call without a reply
-may have succeeded, and a repeated append could be stored twice.
+Each call runs in a separate task. If its caller is cancelled, the call still reads its reply. So no connection is
+reused while a reply is due. Retries of the client library are disabled: a call without a reply may have succeeded, and
+a repeated append could be stored twice.
 """
 
 import asyncio
