@@ -121,7 +121,7 @@ class OnlineModel:
     """
 
     def __init__(self, spec: ModelSpec | TrainedSpec, *, grow: bool = True) -> None:
-        """With `grow`, declared labels have scores from the start; a restored state grows the model itself.
+        """Make an empty state; with `grow`, declared labels have scores from the start. A restored state grows the model.
 
         Memory for declared features is allocated when they are learnt.
         """
