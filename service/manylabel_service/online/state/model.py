@@ -121,7 +121,7 @@ class OnlineModel:
     """
 
     def __init__(self, spec: ModelSpec | TrainedSpec, *, grow: bool = True) -> None:
-        """Make an empty state; with `grow`, declared labels have scores from the start. A restored state grows the model.
+        """Make an empty state. With `grow`, declared labels have scores from the start; a restored state grows itself.
 
         Memory for declared features is allocated when they are learnt.
         """
