@@ -163,7 +163,7 @@ def _learnt(client: http.client.HTTPConnection, name: str) -> int:
 def _build(server: servers.Server, n_models: int, extras: bool) -> None:
     """Create and train the models, and print what the last of them took."""
     with connected(server.port) as client:
-        created, learnt, busy = [], [], [server.cpu_seconds()]
+        created, learnt, busy, tenth = [], [], [server.cpu_seconds()], max(1, n_models // 10)
         if extras:
             webhook = {"url": f"{RECEIVER}/events", "events": ["label"], "models": [f"{_name(0)[:8]}*"]}
             timed(client, "POST", "/v1/webhooks", webhook)
@@ -180,10 +180,10 @@ def _build(server: servers.Server, n_models: int, extras: bool) -> None:
                 }
                 timed(client, "POST", "/v1/models", follower)
             learnt.append(timed(client, "POST", f"/v1/models/{_name(number)}/update", {"examples": _examples(number)}))
-            if (number + 1) % (n_models // 10) == 0:
+            if (number + 1) % tenth == 0:
                 busy.append(server.cpu_seconds())
         for which, begin, end in (("second", busy[1], busy[2]), ("last", busy[-2], busy[-1])):
-            line(f"processor time a model, the {which} tenth, ms", 1e3 * (end - begin) / (n_models // 10))
+            line(f"processor time a model, the {which} tenth, ms", 1e3 * (end - begin) / tenth)
         spread("creation, the first models, ms", created[:SAMPLE])
         spread("creation, the last models, ms", created[-SAMPLE:], at_most=10.0)
         spread("update of 100 examples, the last models, ms", learnt[-SAMPLE:])
