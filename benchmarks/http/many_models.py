@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
                     flags += ["--webhook-urls", RECEIVER]
                 stored_bytes = _redis_bytes(args.port + 1) if kind == "redis" else _disk_bytes(flags[1])
                 with servers.manylabel(args.port, flags, stop_seconds=STOP_SECONDS) as server:
-                    _build(args.port, n_models, args.extras)
+                    _build(server, n_models, args.extras)
                     line("memory of the server with all models, MB", server.resident_bytes() / 1e6)
                 n_bytes = _redis_bytes(args.port + 1) if kind == "redis" else _disk_bytes(flags[1])
                 line("bytes a model in the store", (n_bytes - stored_bytes) / n_models)
@@ -160,10 +160,10 @@ def _learnt(client: http.client.HTTPConnection, name: str) -> int:
     return int(json.loads(client.getresponse().read())["updates"])
 
 
-def _build(port: int, n_models: int, extras: bool) -> None:
+def _build(server: servers.Server, n_models: int, extras: bool) -> None:
     """Create and train the models, and print what the last of them took."""
-    with connected(port) as client:
-        created, learnt = [], []
+    with connected(server.port) as client:
+        created, learnt, busy, tenth = [], [], [server.cpu_seconds()], max(1, n_models // 10)
         if extras:
             webhook = {"url": f"{RECEIVER}/events", "events": ["label"], "models": [f"{_name(0)[:8]}*"]}
             timed(client, "POST", "/v1/webhooks", webhook)
@@ -180,6 +180,10 @@ def _build(port: int, n_models: int, extras: bool) -> None:
                 }
                 timed(client, "POST", "/v1/models", follower)
             learnt.append(timed(client, "POST", f"/v1/models/{_name(number)}/update", {"examples": _examples(number)}))
+            if (number + 1) % tenth == 0:
+                busy.append(server.cpu_seconds())
+        for which, begin, end in (("second", busy[1], busy[2]), ("last", busy[-2], busy[-1])):
+            line(f"processor time a model, the {which} tenth, ms", 1e3 * (end - begin) / tenth)
         spread("creation, the first models, ms", created[:SAMPLE])
         spread("creation, the last models, ms", created[-SAMPLE:], at_most=10.0)
         spread("update of 100 examples, the last models, ms", learnt[-SAMPLE:])

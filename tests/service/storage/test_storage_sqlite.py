@@ -397,6 +397,7 @@ async def test_an_append_after_the_last_entry_is_one_statement(directory: Path) 
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
         (entry,) = await store.logs.append(record, [b"w"], START)
+        await store.cleaned()  # the opening looks for remains in the background
         statements: list[str] = []
         store.engine.tables.connection.set_trace_callback(statements.append)
         await store.logs.append(record, [b"x", b"y"], entry.position)
