@@ -190,12 +190,16 @@ class Disk:
         return [entry for entry in earlier if position_key(entry.position) <= log.begin] + log.untrimmed
 
     def places_of(self, text: bytes) -> list[str]:
-        """Return where a text stands, also in compressed segments of a history."""
+        """Return where a text stands, also in compressed segments of a history.
+
+        Objects of deleted blobs do not count: they are removed within a minute.
+        """
         found = [f"log {n}" for n, log in self.logs.items() if any(text in entry.payload for entry in log.entries)]
         found += [f"prediction {id}" for each in self.predictions.values() for id in each if text in each[id][0]]
         found += [f"document {key}" for key, (_, value) in self.documents.items() if text in value]
         found += [f"blob {key}" for key, blob in self.blobs.items() if contains(b"".join(blob.pieces), text)]
         written = {name_outside(token) for token, at in self.loose.items() if at}
+        written |= {name_outside(token) for token in self.deleted}
         for key, data in (self.outside or {}).items():
             if contains(data, text) and key.rpartition("/")[2].partition(".")[0] not in written:
                 found.append(f"object {key}")

@@ -50,7 +50,12 @@ class Nemesis:
             await asyncio.sleep(rng.expovariate(1))
             if world.servers:
                 server, name = rng.choice(world.servers), rng.choice(calls())
-                server.network.ambush = name, partial(self._crash, server, 1)
+                server.network.ambush = name, partial(self._crash_at_call, server)
+
+    def _crash_at_call(self, server: Server) -> None:
+        counts = self.world.faults.counts
+        counts["crash at a call"] = counts.get("crash at a call", 0) + 1
+        self._crash(server, 1)
 
     def _crash(self, server: Server, steps: int) -> None:
         """Crash a server after this many of its callbacks."""

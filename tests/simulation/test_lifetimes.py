@@ -11,8 +11,8 @@ import pytest
 from tests.simulation.loop import PROCESS, SimulatedLoop, Stuck
 from tests.support.lanes import allowed
 
-LIFETIMES = 48
-"""Half a minute of one core; `make test-long` runs many more."""
+LIFETIMES = 120
+"""Half a minute of one core that does nothing else; `make test-long` runs many more."""
 
 
 @pytest.fixture
@@ -39,9 +39,9 @@ def test_no_lifetime_breaks_a_promise(seed: int, simulate: Callable[..., str]) -
 
 
 def test_servers_crash_at_calls_of_the_store(simulate: Callable[..., str]) -> None:
-    printed = [simulate("--seed", 500, "--count", 4, *more) for more in ([], ["--at-calls"])]
-    ended = [int(re.findall(r"'processes that ended': (\d+)", each)[0]) for each in printed]
-    assert ended[1] > ended[0]
+    plain, at_calls = [simulate("--seed", 500, "--count", 2, *more) for more in ([], ["--at-calls"])]
+    assert "'crash at a call'" not in plain
+    assert "'crash at a call'" in at_calls
     assert "'lifetimes': 2," in simulate("--seed", 500, "--count", 1, "--twice", "--at-calls")
 
 

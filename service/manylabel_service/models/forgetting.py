@@ -110,6 +110,7 @@ class Forgetter:
         if findings.first is None:
             if self._successions.settings.archive is not None and findings.begin != START:
                 receipt = receipt.model_copy(update={"beyond_reach": (ARCHIVED_BEFORE,)})
+            await self._successions.erase()
             await self._successions.finish(name, receipt)
             return
         successor = await rewriter.stage()

@@ -198,10 +198,13 @@ class Successions:
             await CatalogueStore(old, self.store).delete_all()
             await self.store.snapshots.forget(old.incarnation)  # the store may have failed to do so, or have died
         if isinstance(change, Receipt):
-            # Servers may have died, or been unable to delete what they stored for deleted models, such as followers.
-            await GarbageCollector(self.store).delete_remains()
-            await self.store.erased()
+            await self.erase()
         await self.finish(name, change)
+
+    async def erase(self) -> None:
+        """Delete what is left of deleted models, such as followers: servers may have died before they did so."""
+        await GarbageCollector(self.store).delete_remains()
+        await self.store.erased()
 
     async def _move_followers(self, leader: Succession) -> None:
         """Make the other followers of a model follow its successor."""

@@ -39,7 +39,7 @@ MIN_TOTAL = 1e-20
 
 
 def check_calibration(calibrate: bool, optimise: str) -> None:
-    """Raise ValueError if the metric needs a calibration that does not exist."""
+    """Raise ValueError if the metric needs a calibration, which is disabled."""
     if not calibrate and MEASURES[optimise] != _thresholds.NONE:
         raise ValueError(
             f"optimise must be 'none' with calibrate=False, not {optimise!r}: decision thresholds need probabilities"

@@ -624,7 +624,8 @@ def _count_labels(model: OnlineModel, block: _Block) -> None:
         if (deferral := update.deferrals[number - 1]) is None:
             continue
         target = block.targets.part(row, row + 1)
-        answer = set(np.flatnonzero(update.served[number - 1] > 0).tolist()) - hidden
+        served = update.served[number - 1][: target.n_labels[0]]  # forgotten examples may have had other labels
+        answer = set(np.flatnonzero(served > 0).tolist()) - hidden
         truth = {column: sign > 0 for column, sign in zip(target.indices.tolist(), target.signs.tolist(), strict=True)}
         truth = {column: true for column, true in truth.items() if column not in hidden}
         columns = np.array(model.labels.lookup(example.y.names), dtype=np.int64)

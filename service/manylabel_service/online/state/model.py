@@ -121,10 +121,6 @@ class OnlineModel:
     """
 
     def __init__(self, spec: ModelSpec | TrainedSpec, *, grow: bool = True) -> None:
-        """Make an empty state. With `grow`, declared labels have scores from the start; a restored state grows itself.
-
-        Memory for declared features is allocated when they are learnt.
-        """
         GATE.require(tiers_of_spec(spec))
         self.spec = spec
         self.limits = spec.limits or UNLIMITED
@@ -135,7 +131,8 @@ class OnlineModel:
         self.ignored_labels = 0
         self.learner: OnlineLearner | NothingLearnt = spec.learner() if isinstance(spec, ModelSpec) else NothingLearnt()
         self.answers = None if isinstance(spec, ModelSpec) else ServedMetrics()
-        if grow:
+        if grow:  # otherwise a restored state does so
+            # Declared labels have scores from the start. Memory for features is allocated when they are learnt.
             self.learner.pipeline.grow(0, len(self.labels))
         self.prequential = Prequential(window=spec.window)
         self.keys = IdempotencyWindow()

@@ -100,6 +100,17 @@ def test_the_closed_loop_answers_what_it_is_sure_of_within_the_promise() -> None
     assert sum(alone[600:]) > sum(alone[:600])
 
 
+def test_labels_that_only_forgotten_examples_had_do_not_count() -> None:
+    """The scores that were served are those of all labels of that time."""
+    model, example = promising(), rows(1)[0]
+    id = ulid(1)
+    stored = serve(model, example, id)
+    append(model, served((id, deferral_of(stored).rate)))
+    append(model, told(example, stored._replace(scores=np.full(9, 1.0)), id))
+    assert account_of(model)["audits_waiting"] == 0
+    assert OnlineModel.from_bytes(model.to_bytes()).checksum() == model.checksum()
+
+
 def test_both_promises_stand_side_by_side() -> None:
     both, alone = promising(precision=EASY), promising(TARGET)
     learnt = rows(200)
