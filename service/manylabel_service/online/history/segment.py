@@ -64,7 +64,8 @@ def decode(data: bytes) -> tuple[str, list[Entry]]:
         header, body = json.loads(data[begin:end]), data[end:]
         if hashlib.sha256(body).hexdigest() != header["sha256"]:
             raise ValueError("its body does not match its checksum")
-        entries = _unpacked(zlib.decompressobj().decompress(body, header["bytes"]), header)
+        raw = zlib.decompressobj().decompress(body, header["bytes"] + 1)  # 0 would mean no limit
+        entries = _unpacked(raw, header)
         facts = (len(entries), entries[-1].position, entries[0].time_ms, entries[-1].time_ms)
         if facts != tuple(header[name] for name in ("entries", "through", "first", "last")):
             raise ValueError("its entries are not those of its header")
