@@ -471,7 +471,7 @@ class Clients:
         follow = follow_of(self.world.disk.models[name].spec)
         assert follow is not None
         self.known.late |= follow.begin != START
-        self.known.whole[name] = follow.begin == START and self.known.whole[leader]
+        self.known.whole[name] = follow.begin == START and self.known.whole.setdefault(leader, True)
 
     async def _promote(self, leader: str, name: str) -> bool:
         """Promote a follower; return whether it could be promoted."""
@@ -492,7 +492,7 @@ class Clients:
             self.known.whole.pop(name, None)
             return False
         whole = self.known.whole
-        whole[leader], whole[name] = whole[name], whole[leader]
+        whole[leader], whole[name] = whole.get(name, True), whole.get(leader, True)
         return True
 
     async def janitor(self) -> None:
