@@ -44,7 +44,7 @@ def test_the_changes_below_are_all_that_differs(data: bytes) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        *(_with(**{name: 1}) for name in ("entries", "through", "first", "last", "bytes", "sha256")),
+        *(_with(None, **{name: 1}) for name in ("entries", "through", "first", "last", "bytes", "sha256")),
         *(_with(bytes=value) for value in (0, -1, None, "many", 10**6)),
         _with(body=_longer(1)),
         DATA[:-1],
