@@ -161,6 +161,7 @@ class Disk:
         }
         self.predictions = {number: dict(stored) for number, stored in earlier.predictions.items()}
         self.documents, self.blobs = dict(earlier.documents), dict(earlier.blobs)
+        self.put_at = self.put_at | earlier.put_at
         self.loose, self.deleted = dict(earlier.loose), dict(earlier.deleted)
         self._incarnations = max(self._incarnations, earlier._incarnations)
         self._revisions = max(self._revisions, earlier._revisions)

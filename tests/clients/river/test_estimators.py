@@ -189,8 +189,9 @@ def test_an_example_may_have_no_labels_and_no_features() -> None:
 
 
 def test_a_score_equal_to_the_threshold_predicts_nothing() -> None:
-    model = FALT(fit_intercept=False)
+    model = FALT(fit_intercept=False, step="gradient", passes=1, calibrate=False)
     model.learn_one({"a": 1}, {"rock": True})
+    assert model.predict_one({"a": 1}) == {"rock": True}
     assert model.predict_one({"b": 1}) == {"rock": False}
 
 
