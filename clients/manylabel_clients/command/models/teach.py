@@ -72,7 +72,7 @@ def teach(
             print_as(as_json, found._asdict(), lambda _: _print_agreement(found))
             return
         if "parity" not in (getattr(handle.status(), "promise", None) or {}):
-            raise Failure(f"{model} does not promise parity; run manylabel models set-promise {model} --parity 0.95")
+            raise Failure(f"{model} promises no parity; run manylabel models set-promise {model} --parity 0.95")
         loop = with_teacher(handle, call, labels=vocabulary)
         failed = 0
         for answer in loop.many((item.x for item in items), workers=workers):
