@@ -382,7 +382,7 @@ class _Restoring:
             if not settings.history_bytes:
                 await CatalogueStore(successor, store).delete_all()
             await store.erased()
-            receipt = await ended_receipt(receipt, rewriter, rewritten, store.shared, archived=True, outside=False)
+            receipt = await ended_receipt(receipt, rewriter, rewritten, store.shared, archived=True)
             incarnations = (*incarnations, successor.incarnation)
         receipt = receipt.model_copy(update={"ended": rfc3339(now_ms())})
         ended = lineage.with_change(receipt).model_copy(update={"incarnations": incarnations})

@@ -11,7 +11,6 @@ from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.successor.rewriter import Rewriter, Rewritten, Selection
 from manylabel_service.storage import START, ModelMeta
-from manylabel_service.storage.blob_places import BlobPlaces
 
 KEPT = (
     "models that were forked from this one, and snapshots that were uploaded elsewhere, keep what they had",
@@ -28,16 +27,12 @@ BEYOND_REACH = {
     True: (
         "the append-only file of Redis, until BGREWRITEAOF has run, and RDB files, until the next is written",
         "replicas and backups of Redis",
+        "a snapshot or segment that another server was storing at that moment: it is removed within a minute, or within "
+        "an hour if that server has died",
         "blocks that the file system or the disk has given up but not overwritten",
     ),
 }
 """Copies that no server can delete; the key says whether the store is shared."""
-
-OUTSIDE = (
-    "a snapshot that another server was storing at the place of blobs at that moment: its pieces are removed within a "
-    "minute, or within an hour if that server has died"
-)
-"""Copies that remain for some time if the blobs of Redis are outside."""
 
 ARCHIVED = "copies of the archive: versions that its bucket keeps, replicas, snapshots of its file system"
 
@@ -45,17 +40,15 @@ ARCHIVED_BEFORE = "what the archive has from before `since`: manylabel restore -
 
 
 async def ended_receipt(
-    receipt: Receipt, rewriter: Rewriter, rewritten: Rewritten, shared: bool, archived: bool, outside: bool
+    receipt: Receipt, rewriter: Rewriter, rewritten: Rewritten, shared: bool, archived: bool
 ) -> Receipt:
     """Return a receipt with the result of a rewrite.
 
     Parameters
     ----------
     shared, archived : whether the store is shared, and whether there is an archive.
-    outside : whether other servers may store blobs outside of a shared store.
     """
     counted = rewriter.counted
-    more = [text for text, applies in ((OUTSIDE, outside), (ARCHIVED, archived)) if applies]
     return receipt.model_copy(
         update={
             "entries": counted.entries,
@@ -68,7 +61,7 @@ async def ended_receipt(
             "metrics_after": rewritten.metrics_after,
             "build": await asyncio.to_thread(build_id),
             "kept": KEPT,
-            "beyond_reach": (*BEYOND_REACH[shared], *more),
+            "beyond_reach": (*BEYOND_REACH[shared], *([ARCHIVED] if archived else ())),
             "archive": "pending" if archived else None,
         }
     )
@@ -138,8 +131,7 @@ class Forgetter:
         await self._successions.check_state(replica, rewritten.position, rewritten.before)
         await self._check_alone(record)
         archived = self._successions.settings.archive is not None
-        outside = store.shared and (await BlobPlaces(store.documents).read()).current is not None
-        receipt = await ended_receipt(receipt, rewriter, rewritten, store.shared, archived, outside)
+        receipt = await ended_receipt(receipt, rewriter, rewritten, store.shared, archived)
         await self._successions.replace(name, receipt, [(record, successor)])
 
     async def _check_alone(self, record: ModelMeta) -> None:

@@ -125,6 +125,7 @@ class Snapshots:
         files = self.files(record)
         key = files.key(_key(id, new))
         await files.read()  # a blob is of no use to a table that cannot be changed
+        await self._logs.check(record)
         await self._blobs.put(key, pieces_of(data))
         try:
             await self._verify(record, key)
