@@ -540,8 +540,11 @@ async def test_the_receipt_waits_for_a_snapshot_that_is_being_stored(
         return size_bytes
 
     async def noted_settled(incarnation: int) -> None:
-        goes_on.set()
-        await settled(incarnation)
+        waiting = asyncio.ensure_future(settled(incarnation))
+        await asyncio.sleep(0)
+        if not waiting.done():
+            goes_on.set()
+        await waiting
 
     async def noted_erased() -> None:
         found.append(stored.is_set())
