@@ -27,6 +27,8 @@ BEYOND_REACH = {
     True: (
         "the append-only file of Redis, until BGREWRITEAOF has run, and RDB files, until the next is written",
         "replicas and backups of Redis",
+        "a snapshot or segment that another server was storing at that moment: it is removed within a minute, or "
+        "within an hour if that server has died",
         "blocks that the file system or the disk has given up but not overwritten",
     ),
 }

@@ -92,7 +92,8 @@ class Successions:
         except DocumentDamaged as error:  # it belongs to no model
             await self.lineages.delete(name, error.revision)
         else:
-            if left is not None:
+            # Another process may have created the model before the lineage was read.
+            if left is not None and await self.store.models.find(name) is None:
                 await self.lineages.delete(name, left.revision)
 
     # -- the work ---------------------------------------------------------------------------------
@@ -195,6 +196,7 @@ class Successions:
         await self._move_followers(successions[0])
         for old in (ModelMeta(each.name, each.incarnation, b"") for each in successions):
             self.on_replaced(old)
+            await self.room.settled(old.incarnation)
             await CatalogueStore(old, self.store).delete_all()
             await self.store.snapshots.forget(old.incarnation)  # the store may have failed to do so, or have died
         if isinstance(change, Receipt):

@@ -588,7 +588,8 @@ class Replica(Applier):
                     raise
         model = await self.state_at(at)
         data = await asyncio.to_thread(model.to_buffer)
-        await self.snapshotter.archiver.put_state(model.position, model.updates, data)
+        with self.snapshotter.storing():
+            await self.snapshotter.archiver.put_state(model.position, model.updates, data)
         return model.position
 
     @when_loaded

@@ -120,11 +120,12 @@ class Snapshots:
 
         def named(table: SnapshotTable) -> SnapshotTable:
             found = table.find(position)
-            return table.having(id, _with(new, *found[1].reasons) if found else new)
+            return table.having(id, new if found is None else _replacing(found[1], new))
 
         files = self.files(record)
         key = files.key(_key(id, new))
         await files.read()  # a blob is of no use to a table that cannot be changed
+        await self._logs.check(record)
         await self._blobs.put(key, pieces_of(data))
         try:
             await self._verify(record, key)
@@ -335,6 +336,11 @@ class Snapshots:
 
 def _with(snapshot: SnapshotMeta, *reasons: Reason) -> SnapshotMeta:
     return replace(snapshot, reasons=tuple(sorted({*snapshot.reasons, *reasons})))
+
+
+def _replacing(old: SnapshotMeta, new: SnapshotMeta) -> SnapshotMeta:
+    """Return the metadata of a snapshot that replaces an equal one; the time is that of the later one."""
+    return replace(_with(new, *old.reasons), created_unix_ms=max(old.created_unix_ms, new.created_unix_ms))
 
 
 def _key(id: str, snapshot: SnapshotMeta) -> str:

@@ -1,6 +1,7 @@
 """Replicas of one model in several processes on one Redis: the same bits everywhere, whatever happens between."""
 
 import asyncio
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,10 @@ from typing import Any
 import pytest
 from tests.support.waiting import eventually_async
 
-from manylabel_service.errors import ModelExists, ModelGone, ModelNotFound, StorageUnavailable
+from manylabel_service.errors import LogSealed, ModelExists, ModelGone, ModelNotFound, StorageUnavailable
 from manylabel_service.models import log_watcher
 from manylabel_service.online.state.controls import Describe
+from manylabel_service.online.updates import applier
 
 
 class TestOneLog:
@@ -42,6 +44,21 @@ class TestOneLog:
         await logs.seal(replica.record, False)
         await described
         assert replica.model.updates == 0
+
+    async def test_a_server_stops_while_the_log_is_sealed(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The process that has sealed it may have died, and all other servers may be stopping."""
+        monkeypatch.setattr(applier, "SEALED_SECONDS", math.inf)
+        (stopping, other), (replica, _) = await fleet.hosted(2)
+        position = (await replica.update([fleet.example(0)])).position
+        logs = fleet.store(other).logs
+        await logs.seal(replica.record, True)
+        described = asyncio.ensure_future(replica.change(Describe({"l0": {"title": "one"}})))
+        assert await replica.sync() is None
+        assert not described.done()
+        await asyncio.wait_for(stopping.stop(), 120)
+        with pytest.raises(LogSealed):
+            await described
+        assert await fleet.store(other).snapshots.get(replica.record, position) is not None
 
     async def test_concurrent_snapshots_of_one_position_all_succeed(self, fleet: Any) -> None:
         registries, replicas = await fleet.hosted(3)

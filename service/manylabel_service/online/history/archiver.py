@@ -130,20 +130,19 @@ class Archiver:
                 states.append(snapshot)
 
     async def put_state(self, position: str, examples: int, data: bytes | memoryview) -> None:
-        """Store the state at a position if the history lacks it.
+        """Store the state at a position, to which a rollback returns that is not in the log yet.
 
         Raises LimitExceeded if too many states are retained for rollbacks.
         """
-        states = await self._states()
-        if any(position_key(state.position) == position_key(position) for state in states):
-            return
+        found = await self._states()
+        states = [state for state in found if position_key(state.position) != position_key(position)]
         # Target states of rollbacks cannot be dropped before the log is trimmed past the rollbacks.
         limit = 2 * self._limits.size_bytes + TARGETS * len(data)
         size_bytes = (await self._catalogue.read()).size_bytes + _total(states)
         check_limit(f"bytes of the history of model {self._record.name!r}", size_bytes + len(data), limit)
         check_limit(f"states in the history of model {self._record.name!r}", len(states), MAX_STATES)
         # The bytes of the log before this state are unknown, so the state does not delay the next one.
-        extent = LogExtent(examples, 0)
+        extent = next((state.extent for state in found if state not in states), LogExtent(examples, 0))
         await self._store.snapshots.put(self._record, position, data, extent, foreign=True, reasons=("history",))
 
     async def retain(self, rollbacks: Iterable[tuple[str, str]], trimmed: str) -> None:
@@ -181,7 +180,8 @@ class Archiver:
         # The catalogue is changed first: a state before its beginning is of no use, and is dropped the next time.
         catalogue = await self._catalogue.change(retained)
         left = needed(catalogue.begin)
-        await self._drop([state for state in states if state not in left])
+        # A rollback that is not in the log yet may return to a young state.
+        await self._drop([state for state in states if state not in left and state.created_unix_ms < young_ms])
         self.size_bytes = catalogue.size_bytes + _total(left)
 
     async def _states(self) -> list[SnapshotMeta]:

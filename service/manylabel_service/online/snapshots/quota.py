@@ -1,7 +1,8 @@
 """Quotas of snapshots: in memory while they are stored, and in the store."""
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from manylabel_service.environment import time
 from manylabel_service.errors import LimitExceeded
@@ -34,6 +35,8 @@ class SnapshotQuota:
         self._stored_bytes = 0
         self._measured_at: float | None = None
         self._waiting: list[Callable[[], None]] = []
+        self._storing: dict[asyncio.Event, int] = {}
+        """Incarnations for which blobs are being stored, and events that tell the end."""
         self.bytes_in_memory = 0
 
     def reserve(self, n_bytes: int, on_free: Callable[[], None]) -> ExitStack | None:
@@ -54,6 +57,22 @@ class SnapshotQuota:
         waiting, self._waiting = self._waiting, []
         for on_free in waiting:
             on_free()
+
+    @contextmanager
+    def storing(self, incarnation: int) -> Iterator[None]:
+        """Note that blobs of an incarnation are being stored, until the context ends."""
+        ended = asyncio.Event()
+        self._storing[ended] = incarnation
+        try:
+            yield
+        finally:
+            del self._storing[ended]
+            ended.set()
+
+    async def settled(self, incarnation: int) -> None:
+        """Wait until no blobs of a deleted incarnation are being stored."""
+        for ended in [ended for ended, of in self._storing.items() if of == incarnation]:
+            await ended.wait()
 
     async def add_stored(self, n_bytes: int) -> None:
         """Add bytes to store, minus the bytes removed for them. Raises LimitExceeded or StorageError."""

@@ -9,7 +9,7 @@ replicas of shared models wait for a random extra time.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 
 import structlog
 
@@ -229,6 +229,10 @@ class Snapshotter:
                 await self._room_free.wait()
             await self._wait_until_stored()
 
+    def storing(self) -> AbstractContextManager[None]:
+        """Return the context in which blobs of the model are stored: a forgetting waits for its end."""
+        return self._room.storing(self._record.incarnation)
+
     async def drop(self) -> None:
         """Drop the snapshot that is being stored."""
         if self._storing is not None:
@@ -276,10 +280,11 @@ class Snapshotter:
         try:
             await self._room.add_stored(new.size_bytes - await self._retention.bytes_to_go(new))
             foreign = follow_of(self._record.spec) is not None
-            await self._store.snapshots.put(self._record, position, data, extent, *((True,) if foreign else ()))
-            self.covered, self.size_bytes = position, len(data)
-            log.info("snapshot_stored", model=self._record.name, position=position, bytes=len(data))
-            kept = await self._retention.apply(model)
+            with self.storing():
+                await self._store.snapshots.put(self._record, position, data, extent, *((True,) if foreign else ()))
+                self.covered, self.size_bytes = position, len(data)
+                log.info("snapshot_stored", model=self._record.name, position=position, bytes=len(data))
+                kept = await self._retention.apply(model)
         except ModelGone:
             return None
         except LogTrimmed:

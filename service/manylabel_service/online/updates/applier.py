@@ -379,7 +379,8 @@ class Applier(HostedModel):
                 if not attempts_left:
                     raise
             except LogSealed:  # the model is about to be replaced by its successor
-                if time.monotonic() > give_up:
+                # Only a server that does not stop unseals the log if the process that has sealed it has died.
+                if self._stopping or time.monotonic() > give_up:
                     raise
                 attempts_left += 1
                 waiters += self._sync_waiters  # the process that has sealed the log may wait for the end of the log
@@ -494,6 +495,8 @@ class Applier(HostedModel):
         if isinstance(error, TargetLost):
             self._mark_diverged(error)
             return NotReady(f"model {self.name!r} is being restored")
+        if isinstance(error, LogSealed):  # the store has responded
+            return error
         return super().handle_error(error)
 
 

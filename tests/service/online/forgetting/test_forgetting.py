@@ -21,7 +21,14 @@ from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import ForgetRunning, NotReady, PredictionNotFound, StorageUnavailable
+from manylabel_service.errors import (
+    ForgetRunning,
+    ModelExists,
+    ModelGone,
+    NotReady,
+    PredictionNotFound,
+    StorageUnavailable,
+)
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models import successions
@@ -475,6 +482,7 @@ async def test_redis_keeps_no_trace_of_forgotten_examples(new_redis: Any, quick:
     assert await in_segments(registry, fleet)
     receipt = await forgotten(registry)
     assert (receipt.examples, "BGREWRITEAOF" in str(receipt.beyond_reach)) == (4, True)
+    assert "within an hour" in str(receipt.beyond_reach)
     assert await in_segments(registry, fleet) == []
     assert in_files()
     tell_redis(server.port, "BGREWRITEAOF")
@@ -509,6 +517,82 @@ async def test_what_a_dead_server_left_of_an_earlier_incarnation_is_deleted(any_
     begun = await Forgetter(registry.successions).begin(await registry.get("m"), REFS, "key-2")
     assert (await ended(registry, begun.id)).status == "done"
     assert not set(left) & set(await store.blobs.keys())
+
+
+async def test_the_receipt_waits_for_a_snapshot_that_is_being_stored(
+    any_fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = await any_fleet.start()
+    replica, store = await registry.create(any_fleet.spec()), any_fleet.store(registry)
+    await replica.update([any_fleet.example(i)._replace(ref=ref) for i, ref in enumerate([REF, "other"])])
+    room, prefix = registry.successions.room, f"snapshots/{replica.record.incarnation}/"
+    put, settled, erased = store.blobs.put, room.settled, store.erased
+    begun, goes_on, stored = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    found = []
+
+    async def slow(key: str, pieces: Any) -> int:
+        if not key.startswith(prefix):
+            return await put(key, pieces)
+        begun.set()
+        await goes_on.wait()
+        size_bytes = await put(key, pieces)
+        stored.set()
+        return size_bytes
+
+    async def noted_settled(incarnation: int) -> None:
+        waiting = asyncio.ensure_future(settled(incarnation))
+        await asyncio.sleep(0)
+        if not waiting.done():
+            goes_on.set()
+        await waiting
+
+    async def noted_erased() -> None:
+        found.append(stored.is_set())
+        goes_on.set()
+        await erased()
+
+    monkeypatch.setattr(store.blobs, "put", slow)
+    monkeypatch.setattr(room, "settled", noted_settled)
+    monkeypatch.setattr(store, "erased", noted_erased)
+    taking = asyncio.ensure_future(replica.take_snapshot())
+    await begun.wait()
+    assert (await forgotten(registry)).examples == 1
+    assert found == [True]
+    assert not await store.blobs.keys(prefix)
+    await asyncio.gather(taking, return_exceptions=True)
+
+
+async def test_no_snapshot_of_a_replaced_model_is_stored(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = await any_fleet.start()
+    replica, store = await registry.create(any_fleet.spec()), any_fleet.store(registry)
+    await replica.update([any_fleet.example(0)._replace(ref=REF)])
+    position, data = replica.position, replica.model.to_bytes()
+    await forgotten(registry)
+    keys = []
+    monkeypatch.setattr(store.blobs, "put", lambda key, pieces: keys.append(key))
+    with pytest.raises(ModelGone):
+        await store.snapshots.put(replica.record, position, data)
+    assert keys == []
+
+
+async def test_a_creation_leaves_the_lineage_of_a_model_that_was_just_created(
+    lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = await lone_fleet.start()
+    lineages, forgetter = registry.successions.lineages, Forgetter(registry.successions)
+    get, begun = lineages.get, []
+
+    async def created_meanwhile(name: str) -> Any:
+        monkeypatch.setattr(lineages, "get", get)
+        replica = await registry.create(lone_fleet.spec())
+        await replica.update([lone_fleet.example(0)._replace(ref=REF)])
+        begun.append(await forgetter.begin(replica, REFS, None))
+        return await get(name)
+
+    monkeypatch.setattr(lineages, "get", created_meanwhile)
+    with pytest.raises(ModelExists):
+        await registry.create(lone_fleet.spec())
+    assert (await ended(registry, begun[0].id)).status == "done"
 
 
 @pytest.mark.usefixtures("short_segments")

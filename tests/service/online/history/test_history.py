@@ -39,7 +39,8 @@ from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.controls import Describe, Regroup, Relabel
 from manylabel_service.settings import Settings
-from manylabel_service.storage import START, Entry, ModelMeta, Store, pieces_of, position_key
+from manylabel_service.storage import START, Entry, LogExtent, ModelMeta, Store, pieces_of, position_key
+from manylabel_service.storage import snapshots as snapshots_of_stores
 
 SMALL = {"snapshot_every_seconds": 1000.0, "snapshot_every_updates": 10_000, "snapshot_retention_count": 2}
 """Snapshots are taken when a test says so."""
@@ -499,6 +500,35 @@ async def test_the_states_of_rollback_targets_have_a_limit(lone_fleet: Any, monk
     await replica.update([lone_fleet.example(1)])
     await replica.take_snapshot()
     assert await lone_fleet.store(registry).blobs.keys(BLOBS) == []
+
+
+@pytest.mark.parametrize("order", ["state first", "snapshot first"])
+async def test_the_target_of_a_rollback_stays_until_the_rollback_is_in_the_log(
+    lone_fleet: Any, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    """Another server stores a snapshot of the same position, which it began long before or has stored long before."""
+    registry = await lone_fleet.start(history_bytes=0)
+    replica, snapshots = await registry.create(lone_fleet.spec()), lone_fleet.store(registry).snapshots
+    await replica.update([lone_fleet.example(0)])
+    target, data = replica.position, replica.model.to_bytes()
+    await replica.update([lone_fleet.example(1)])
+    archiver = replica.snapshotter.archiver
+
+    async def by_another() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(snapshots_of_stores, "now_ms", lambda: 1)
+            await snapshots.put(replica.record, target, data, LogExtent(1, 82), reasons=("history",))
+
+    async def for_rollback() -> None:
+        await archiver.put_state(target, 1, data)
+
+    for store in [for_rollback, by_another] if order == "state first" else [by_another, for_rollback]:
+        await store()
+    await archiver.retain([], replica.position)
+    assert [each.position for each in await snapshots.all(replica.record)] == [target]
+    monkeypatch.setattr(archivers, "YOUNG_SECONDS", -1.0)
+    await archiver.retain([], replica.position)
+    assert await snapshots.all(replica.record) == []
 
 
 @pytest.mark.parametrize("value", [b"???", b'{"format": 2, "release": "9.9"}'], ids=["damaged", "newer"])
