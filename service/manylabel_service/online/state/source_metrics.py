@@ -67,4 +67,4 @@ class SourceMetrics:
             raise ValueError("sources: expected counts of two sources")
         if (counts[:, _LEARNT] > counts[:, _EXAMPLES]).any() or (counts[:, _HITS] > counts[:, _RELEVANT]).any():
             raise ValueError("sources: the count of a source exceeds that of all sources")
-        return cls(counts)
+        return cls(counts.copy())

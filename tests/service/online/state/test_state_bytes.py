@@ -100,6 +100,14 @@ def test_a_restored_model_is_the_model(make: Callable[[], OnlineModel]) -> None:
     assert again.to_bytes() == model.to_bytes()
 
 
+@for_each("make", MODELS.values(), ids=MODELS)
+def test_a_restored_model_does_not_keep_the_bytes_that_it_was_restored_from(make: Callable[[], OnlineModel]) -> None:
+    data = make().to_bytes()
+    restored = OnlineModel.from_bytes(buffer := bytearray(data))
+    buffer.clear()  # raises BufferError while an array is a view of the bytes
+    assert restored.to_bytes() == data
+
+
 def test_a_state_of_a_newer_version_is_refused_as_such() -> None:
     arrays, header = State.from_bytes(named_model().to_bytes())
     with pytest.raises(NewerState, match="format 2"):
