@@ -72,9 +72,12 @@ class _Models(Models):
 
     @gated
     async def existing(self, incarnations: Set[int]) -> dict[int, str]:
-        there = await self._network.call(lambda: {each.incarnation: each.name for each in self._disk.models.values()})
-        there |= dict.fromkeys(self._disk.staged, "")
-        return {number: there[number] for number in incarnations & there.keys()}
+        def step() -> dict[int, str]:
+            there = {each.incarnation: each.name for each in self._disk.models.values()}
+            there |= dict.fromkeys(self._disk.staged, "")
+            return {number: there[number] for number in incarnations & there.keys()}
+
+        return await self._network.call(step)
 
     @gated
     async def page(self, prefix: str, after: str, limit: int) -> list[ModelMeta]:

@@ -95,7 +95,7 @@ class Rewriter(SuccessorWriter):
         """Find the examples to forget."""
         await self._cut_beginning()
         self.findings = await self._search()
-        if self.findings.first is not None and await self._begin_at_state(self.findings.previous):
+        if self.findings.first is not None and await self._begin_at_state(self.findings.begin):
             await self._cut_beginning()
             self.findings = await self._search()
         return self.findings
@@ -116,7 +116,7 @@ class Rewriter(SuccessorWriter):
 
     async def _begin_at_state(self, position: str) -> bool:
         """Let the history begin at its first state if a position is before it: earlier entries cannot be replayed, but
-        have the examples. Return whether it is."""
+        may have the examples. Return whether it is."""
         first = await self._files.first_state()
         if position_key(position) >= position_key(first):
             return False

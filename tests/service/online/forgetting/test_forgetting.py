@@ -282,6 +282,20 @@ async def test_a_forgotten_stored_prediction_is_deleted_with_its_labels(any_flee
     assert [one.x.names for one in left] == [("b",), ("c",)]
 
 
+async def test_an_example_after_the_only_state_is_forgotten(any_fleet: Any) -> None:
+    """The log begins before that state, and has few entries."""
+    registry = await any_fleet.start(history_bytes=0, snapshot_retention_count=1)
+    replica = await registry.create(any_fleet.spec())
+    for example in (named(a=1), named(b=1)):
+        await replica.update([example])
+        state = await replica.take_snapshot()
+    await replica.update([named(REF, c=1)])
+    assert refs_of(await entries_of(replica)) == [None, REF]
+    receipt = await forgotten(registry)
+    assert (receipt.examples, receipt.since) == (1, state.position)
+    assert features_of(await registry.get("m")) == "ab"
+
+
 async def test_an_example_from_before_the_only_state_leaves_the_log(any_fleet: Any) -> None:
     """The log still has it, but no state before it is stored."""
     registry = await any_fleet.start(history_bytes=0, snapshot_retention_count=1)
