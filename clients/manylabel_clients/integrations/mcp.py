@@ -280,7 +280,7 @@ async def _found(asked: AsyncModel, kind: KindOfSuggestion, label: str, other: s
     for each in (await asked.health(kind, top=MAX_SUGGESTIONS)).suggestions:
         if (each.label, each.into or each.parent or "") == (label, other):
             return each
-    raise ToolError("there is no such suggestion; list_suggestions has those that there are")
+    raise ToolError("there is no such suggestion; list_suggestions returns the existing suggestions")
 
 
 class TeacherTools(Tools):

@@ -148,7 +148,7 @@ class Predictor:
         return [one._replace(explanations=self._explain(each, one.labels, explainer)) for each, one in pairs]
 
     def _read(self, index: int, inputs: Inputs) -> Features | Views:
-        """Return the features of an example, also of a record, with those of its optional numbers."""
+        """Return the features of an example or a record, including the features of its optional numbers."""
         x = self._features_of(index, inputs)
         if isinstance(x, Features):
             return self.views[self._first].with_given(x)
