@@ -258,8 +258,8 @@ class QueueFull(ServiceError, kind="busy"):
 
 class TooManyWatchers(ServiceError, kind="busy", code="queue_full"):
     message = (
-        "the limit of {self.limit} clients that watch the events of model {self.name!r} is reached: disconnect a client, or "
-        "retry in {self.retry_after:g} s"
+        "the limit of {self.limit} clients that watch the events of model {self.name!r} is reached: disconnect "
+        "a client, or retry in {self.retry_after:g} s"
     )
     name: str
     limit: int
@@ -288,13 +288,17 @@ def check_limit(what: str, size: int, limit: int) -> None:
 
 
 class SnapshotNotFound(ServiceError, kind="missing"):
-    message = "model {self.name!r} has no snapshot {self.position!r}; list the snapshots of the model to see their positions"
+    message = (
+        "model {self.name!r} has no snapshot {self.position!r}; list the snapshots of the model to see their positions"
+    )
     name: str
     position: str
 
 
 class PositionNotFound(ServiceError, kind="missing"):
-    message = "the log of model {self.name!r} has no entry at position {self.position}; read the log to see all positions"
+    message = (
+        "the log of model {self.name!r} has no entry at position {self.position}; read the log to see all positions"
+    )
     name: str
     position: str
 
@@ -488,7 +492,9 @@ class VersionNotFound(ServiceError, kind="missing"):
 
 
 class VersionServed(ServiceError, kind="conflict"):
-    message = "version {self.version} of model {self.name!r} is served; promote another version before you delete this one"
+    message = (
+        "version {self.version} of model {self.name!r} is served; promote another version before you delete this one"
+    )
     name: str
     version: int
 
@@ -601,7 +607,11 @@ class StorageUnavailable(StorageError):
     @property
     def outlook(self) -> str:
         """Advice by `heals`: the server recovers automatically, or the operator must restart it."""
-        return "the server recovers once the cause is fixed; retry" if self.heals else "fix the cause and restart the server"
+        return (
+            "the server recovers once the cause is fixed; retry"
+            if self.heals
+            else "fix the cause and restart the server"
+        )
 
     def answer(self) -> str:
         """Return advice for the client; paths, addresses and causes are only in the server's log."""

@@ -320,7 +320,7 @@ class TeacherTools(Tools):
 
 
 def server(connect: Connect, model: str | None = None, *, teacher: bool = False) -> MCPServer:
-    """Return the server of the tools; with `teacher`, those of an agent that is the teacher of a model."""
+    """Return the server of the tools; with `teacher`, the tools of an agent that is the teacher of a model."""
     if teacher:
         made = MCPServer("manylabel", instructions=TEACHER_INSTRUCTIONS, log_level="WARNING")
         taught = TeacherTools(connect, model)

@@ -91,8 +91,8 @@ class KernelParameters(SharedParameters):
             Choice(("linear", "rbf", "poly", "precomputed")),
             Other("a function of two matrices that returns their kernel values", callable),
         ),
-        text="Kernel function. 'linear' learns weights of features without a Gram matrix, even if rows are sparse. With "
-        "'precomputed', X is the Gram matrix of the examples.",
+        text="Kernel function. 'linear' learns weights of features without a Gram matrix, even if rows are sparse. "
+        "With 'precomputed', X is the Gram matrix of the examples.",
     )
     gamma: float | str = parameter(
         "scale",

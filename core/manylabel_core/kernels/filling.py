@@ -119,7 +119,7 @@ def _compile(call: str) -> None:
 
 
 def _called_by(function: str, dispatcher: Any) -> set[str]:
-    """Return the names of the other compiled functions that one names."""
+    """Return the names of the other compiled functions that a compiled function uses."""
     code, names = dispatcher.py_func.__code__, dispatcher.py_func.__globals__
     used = set(_names(code))
     values = [names[name] for name in used & names.keys()]

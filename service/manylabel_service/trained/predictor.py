@@ -209,7 +209,7 @@ class Predictor:
         if isinstance(inputs, Features):
             self._check_single(index, inputs)
         elif not self._takes_views:
-            raise InvalidExample(index, inputs.path, "is not accepted: this model has no views, send x")
+            raise InvalidExample(index, inputs.path, "is not accepted, because this model has no views: send x")
         else:
             self._check_views(index, inputs)
 

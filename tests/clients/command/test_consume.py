@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kafka
         (["t"], "Give MODEL, --model-field or --model-header"),
         (["t", "m", "--model-field", "tenant"], "MODEL must have {}"),
         (["t", "--model-field", "a", "--model-header", "b"], "not both"),
-        (["t", "m", "--dead-letters", "t"], "--dead-letters: must be another topic"),
+        (["t", "m", "--dead-letters", "t"], "--dead-letters: must differ from the topic to consume"),
         (["t", "m", "--metrics-port", "x"], "--metrics-port: must be HOST:PORT"),
         (["t", "m", "--batch-size", "0"], "--batch-size"),
     ],

@@ -357,7 +357,7 @@ def test_ndjson_errors_say_where(line: str, message: str) -> None:
         ({"indices": [1, 1], "values": [1, 1]}, "must have one value for each index, and no index twice"),
         ({"indices": [1], "values": [1, 1]}, "must have one value for each index"),
         ({"indices": [100], "values": [1]}, "101 features; at most 50 are allowed"),
-        ({"views": {}}, "must have 1 to 100 views"),
+        ({"views": {}}, "must name 1 to 100 different views"),
         ({"views": {"": [1]}}, "names of views have 1 to 256 bytes"),
         ({"views": {"v": 1}}, "must be a list of numbers"),
     ],
@@ -371,7 +371,10 @@ def test_invalid_ndjson_features_are_refused(x: Any, message: str) -> None:
     ("second", "message"),
     [
         ({"views": {}}, "views must name 1 to 100 different views in all rows together"),
-        ({"views": {f"v{at}": [1] for at in range(99)}}, "views must name 1 to 100 different views in all rows together"),
+        (
+            {"views": {f"v{at}": [1] for at in range(99)}},
+            "views must name 1 to 100 different views in all rows together",
+        ),
         ({"views": {"c": 1}}, "must be a list of numbers"),
         ({"views": {"": [1]}}, "names of views have 1 to 256 bytes"),
         ({"views": {"a": {"f": 1}}}, "x.views.a: features are named, but in earlier rows a list"),

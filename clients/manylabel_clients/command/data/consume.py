@@ -162,7 +162,7 @@ def consume(
 def _reader(
     model: str | None, field: str | None, header: str | None, labels: str | None, table: TableOptions
 ) -> "MessageReader":
-    """Return the reader of messages; raise a usage error if it is unclear what the model is."""
+    """Return the reader of messages; raise a usage error if the options do not determine the model."""
     from manylabel_clients.integrations.kafka.messages import PLACEHOLDER, Addressing, MessageReader
     from manylabel_core.datasets.limits import BadDataset
 

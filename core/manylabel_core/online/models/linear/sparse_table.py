@@ -53,7 +53,7 @@ def is_sparse(n_features: int, n_columns: int, itemsize: int) -> bool:
 
 
 def n_blocks(n_columns: int) -> int:
-    """Return the number of blocks for this number of columns."""
+    """Return the number of blocks for `n_columns` columns."""
     return -(-n_columns // BLOCK)
 
 
