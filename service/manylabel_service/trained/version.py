@@ -63,7 +63,7 @@ class VersionMeta:
         return " and ".join(found)
 
     def worse_than(self, other: "VersionMeta", number: int) -> str | None:
-        """Return how the micro-F1 is below that of version `number` on the same rows, as a clause; None if it is not."""
+        """Return a clause if the micro-F1 is below that of version `number` on the same rows; otherwise return None."""
         if self.measured_on is None or self.measured_on != other.measured_on or not (self.measures and other.measures):
             return None
         mine, its = (one.get(MEASURE) for one in (self.measures, other.measures))
