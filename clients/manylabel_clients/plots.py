@@ -29,7 +29,8 @@ MAX_BARS = 40
 """Maximum number of labels in the plot of scores (those with the highest support), and of views in the plot of weights.
 """
 MAX_CELLS = 60
-"""Maximum number of labels in the plot of correlations: those with the strongest correlation to any other."""
+"""Maximum number of labels in the plot of correlations. The plot has the labels with the strongest correlation to any
+other label."""
 MAX_POINTS = 2_000
 """Maximum number of points of a curve; longer curves are thinned evenly."""
 MAX_NAME_CHARACTERS = 28
@@ -210,7 +211,7 @@ def save(figure: Figure, path: str | PathLike[str]) -> None:
 
 
 def _figure(width: float, height: float, detail: ModelDetail, model: str | None) -> tuple[Figure, Axes]:
-    """Return a figure of this size in inches, with its title, and its axes."""
+    """Return a figure of `width` by `height` inches with a title, and the axes of the figure."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

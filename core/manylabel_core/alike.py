@@ -79,7 +79,7 @@ class AlikeNames:
                 self._groups.setdefault(common, [first]).append(name)
 
     def earlier(self, name: str, hidden: Collection[str] = ()) -> str | None:
-        """Return the first name alike a name, if it is an earlier one; without the hidden ones."""
+        """Return the first name, except hidden names, that is alike a name and was added before it."""
         with self._lock:
             group = self._groups.get(spelling(name), ())
             first = next((one for one in group if one == name or one not in hidden), name)

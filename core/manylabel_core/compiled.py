@@ -265,7 +265,7 @@ def _compiled_among(names: Mapping[str, Any]) -> Iterator[Callable[..., Any]]:
 
 
 class _NameOfThisProcess(str):
-    """Pattern of file names with the id of the process that formats it, also in a fork."""
+    """Pattern of file names with the id of the process that formats it, even in a fork."""
 
     def format(self, *args: object, **values: object) -> str:
         return self.replace("{number:d}", f"{_process}.{{number:d}}").format(*args, **values)

@@ -18,7 +18,7 @@ def column_names(frame: Any) -> tuple[str, ...]:
     seen = set[str]()
     for name in names:
         if not isinstance(name, str):
-            levels = ": join its levels, such as with '.'.join(name)" if isinstance(name, tuple) else ""
+            levels = ": join its levels, for example with '.'.join(name)" if isinstance(name, tuple) else ""
             raise ValueError(f"names of columns must be strings, not {name!r}{levels}")
         if name in seen:
             raise ValueError(f"two columns have the name {name!r}")

@@ -68,7 +68,7 @@ class IndexColumns:
         return both_plain or np.array_equal(self.indices[: len(earlier)], earlier.indices)
 
     def unknown(self, indices: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return those of some ascending indices that have no column."""
+        """Return which of the ascending indices have no column."""
         if self._indices is None:
             all_known = not len(indices) or indices[-1] < self._n_columns
             return indices[:0] if all_known else indices[np.searchsorted(indices, self._n_columns) :]
@@ -78,7 +78,7 @@ class IndexColumns:
         return indices[columns < 0]
 
     def add(self, indices: NDArray[np.int32]) -> None:
-        """Assign columns to those of some ascending indices that have none, in order."""
+        """Assign columns, in order, to the ascending indices that have no column."""
         new = self.unknown(indices)
         if len(new):
             self._append(new)
@@ -147,7 +147,7 @@ class IndexColumns:
 
 
 def _free_slots(n_columns: int) -> NDArray[np.int32]:
-    """Return a hash table with capacity for twice this number of columns."""
+    """Return a hash table with capacity for twice the number of columns."""
     return np.full(1 << (4 * n_columns - 1).bit_length(), -1, dtype=np.int32)
 
 

@@ -64,7 +64,7 @@ class KeyRequired(AccessError, kind="unauthenticated"):
 
 
 class KeyInvalid(AccessError, kind="unauthenticated"):
-    message = "the key {self.detail}; ask the operator of the server for another"
+    message = "the key {self.detail}; ask the operator of the server for another key"
     detail: str = "is not known here"
 
 
@@ -82,7 +82,7 @@ class ModelNotAllowed(AccessError, kind="forbidden"):
 class BeyondOwnKey(AccessError, kind="forbidden"):
     message = (
         "{self.field} {self.allowed}, the limit of your key; send a value within the limit, or ask an admin whose key "
-        "has a higher one"
+        "has a higher limit"
     )
     field: str
     """Path of the field in the request, with slashes, such as ``"rates/requests_per_second"``."""
@@ -112,7 +112,7 @@ class KeyNotFound(ServiceError, kind="missing"):
 
 
 class KeysFull(ServiceError, kind="full", code="limit_exceeded"):
-    message = "the limit of {self.limit:,} keys is reached: revoke a key"
+    message = "the limit of {self.limit:,} keys is reached: revoke a key that is no longer needed"
     limit: int
 
 
@@ -122,14 +122,14 @@ class WebhookNotFound(ServiceError, kind="missing"):
 
 
 class WebhooksFull(ServiceError, kind="full", code="limit_exceeded"):
-    message = "the limit of {self.limit:,} webhooks is reached: delete one"
+    message = "the limit of {self.limit:,} webhooks is reached: delete a webhook"
     limit: int
 
 
 class HasKeys(ServiceError):
     message = (
-        "the store already has {self.count:,} keys: create others with one of them (manylabel keys create), "
-        "or repeat with --another if all of them are lost"
+        "the store already has {self.count:,} keys: create further keys with an existing key (manylabel keys create); "
+        "if all keys are lost, repeat this command with --another"
     )
     count: int
 
@@ -258,8 +258,8 @@ class QueueFull(ServiceError, kind="busy"):
 
 class TooManyWatchers(ServiceError, kind="busy", code="queue_full"):
     message = (
-        "the limit of {self.limit} clients that watch the events of model {self.name!r} is reached: disconnect one, or "
-        "retry in {self.retry_after:g} s"
+        "the limit of {self.limit} clients that watch the events of model {self.name!r} is reached: disconnect "
+        "a client, or retry in {self.retry_after:g} s"
     )
     name: str
     limit: int
@@ -288,13 +288,17 @@ def check_limit(what: str, size: int, limit: int) -> None:
 
 
 class SnapshotNotFound(ServiceError, kind="missing"):
-    message = "model {self.name!r} has no snapshot {self.position!r}; list its snapshots to see which it has"
+    message = (
+        "model {self.name!r} has no snapshot {self.position!r}; list the snapshots of the model to see their positions"
+    )
     name: str
     position: str
 
 
 class PositionNotFound(ServiceError, kind="missing"):
-    message = "the log of model {self.name!r} has no entry at position {self.position}; read the log to see all"
+    message = (
+        "the log of model {self.name!r} has no entry at position {self.position}; read the log to see all positions"
+    )
     name: str
     position: str
 
@@ -469,8 +473,8 @@ class PredictionNotDeferred(PredictionError, kind="conflict", title="Teacher not
 
 class PredictionsFull(ServiceError, kind="busy", title="Too many stored predictions"):
     message = (
-        "model {self.name!r} stores {self.limit} without labels, which is the limit; label some, or wait until they "
-        "expire"
+        "model {self.name!r} stores {self.limit} without labels, which is the limit; label some predictions, or wait "
+        "until they expire"
     )
     name: str
     limit: str
@@ -482,13 +486,15 @@ class PredictionsFull(ServiceError, kind="busy", title="Too many stored predicti
 
 
 class VersionNotFound(ServiceError, kind="missing"):
-    message = "model {self.name!r} has no version {self.version}; list its versions to see which it has"
+    message = "model {self.name!r} has no version {self.version}; list the versions of the model to see their numbers"
     name: str
     version: int
 
 
 class VersionServed(ServiceError, kind="conflict"):
-    message = "version {self.version} of model {self.name!r} is served; promote another before you delete it"
+    message = (
+        "version {self.version} of model {self.name!r} is served; promote another version before you delete this one"
+    )
     name: str
     version: int
 
@@ -514,7 +520,7 @@ class VersionDamaged(ServiceError, kind="broken"):
 
 
 class NoVersionServed(ServiceError, kind="conflict"):
-    message = "no version of model {self.name!r} is served; promote one"
+    message = "no version of model {self.name!r} is served; promote a version"
     name: str
 
 
@@ -527,7 +533,7 @@ class DatasetNotFound(ServiceError, kind="missing"):
 
 
 class DatasetExists(ServiceError, kind="conflict"):
-    message = "a dataset named {self.name!r} exists; choose another name, or delete that one first"
+    message = "a dataset named {self.name!r} exists; choose another name, or delete that dataset first"
     name: str
 
 
@@ -556,7 +562,7 @@ class InvalidDataset(ServiceError, kind="invalid"):
 
 
 class JobNotFound(ServiceError, kind="missing"):
-    message = "there is no job {self.id!r}; of ended jobs, the server stores the latest 1,000"
+    message = "there is no job {self.id!r}; the server stores only the latest 1,000 ended jobs"
     id: str
 
 
@@ -575,7 +581,7 @@ class JobNotRetryable(ServiceError, kind="conflict", title="Job neither failed n
 
 class JobsFull(ServiceError, kind="busy", title="Too many jobs"):
     message = (
-        "the limit of {self.limit:,} queued and running jobs is reached: retry when a job has ended, or cancel one"
+        "the limit of {self.limit:,} queued and running jobs is reached: retry when a job has ended, or cancel a job"
     )
     limit: int
     retry_after: float = 30.0
@@ -601,7 +607,11 @@ class StorageUnavailable(StorageError):
     @property
     def outlook(self) -> str:
         """Advice by `heals`: the server recovers automatically, or the operator must restart it."""
-        return "it recovers once the cause is fixed; retry" if self.heals else "fix the cause and restart the server"
+        return (
+            "the server recovers once the cause is fixed; retry"
+            if self.heals
+            else "fix the cause and restart the server"
+        )
 
     def answer(self) -> str:
         """Return advice for the client; paths, addresses and causes are only in the server's log."""
@@ -718,7 +728,7 @@ class LogTrimmed(StorageError):
 class LogLost(StorageError):
     message = (
         "the log of model {self.name!r} no longer has the entry at {self.position}: the store was restarted without "
-        "all of its data; the server continues from what is left"
+        "all of its data; the server continues with the remaining entries"
     )
     name: str
     position: str

@@ -44,19 +44,21 @@ class Limits:
     maximum number of numbers, and of labels, of an example in a request. The server rejects more with 422."""
 
     max_queue_examples: int = 100_000
-    """Maximum number of examples waiting to be learnt, per model; further updates get 429."""
+    """Maximum number of examples per model that wait to be learnt; the server rejects further updates with 429."""
 
     load_timeout_seconds: float = 10.0
-    """Timeout in seconds of a request for a model that is being loaded; then it gets 503."""
+    """Timeout in seconds of a request for a model that is being loaded; after it, the server responds with 503."""
 
     evict_idle_seconds: float = 3600.0
     """Seconds without a request after which a model is evicted from memory; 0 disables it."""
 
     position_wait_seconds: float = 5.0
-    """Timeout in seconds of a prediction that waits for the log position it requests; then it gets 503."""
+    """Timeout in seconds of a prediction that waits for the log position it requests; after it, the server responds
+    with 503."""
 
     max_stored_prediction_bytes: int = 2**28
-    """Maximum bytes of the stored predictions per model, features and scores; further ones get 429."""
+    """Maximum bytes of the features and scores of the stored predictions of a model. Above it, requests to store get
+    429."""
 
     max_ranked_predictions: int = 5_000
     """Maximum number of the newest stored predictions without labels that are compared to find the most uncertain
@@ -67,17 +69,17 @@ class Limits:
     deleted."""
 
     max_datasets: int = 100
-    """Maximum number of datasets on a server; further ones get 507."""
+    """Maximum number of datasets on a server; the server rejects further uploads with 507."""
 
     max_keys: int = 1_000
     """Maximum number of keys, including revoked ones. Above it, the oldest revoked keys are deleted; if none is
     revoked, creating a key fails with 507."""
 
     max_webhooks: int = 20
-    """Maximum number of webhooks; further ones get 507."""
+    """Maximum number of webhooks; the server does not create more, and responds with 507."""
 
     max_queued_jobs: int = 100
-    """Maximum number of queued and running jobs; further ones get 429."""
+    """Maximum number of queued and running jobs; the server rejects further jobs with 429."""
 
     job_niceness: int = 19
     """Niceness of training processes; at 19 they barely slow predictions."""

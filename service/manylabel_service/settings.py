@@ -246,7 +246,7 @@ class Settings(BaseSettings):
     """Seconds for which a stored prediction waits for delayed labels."""
 
     max_stored_predictions: PositiveInt = 100_000
-    """Maximum number of stored predictions per model; further ones get 429."""
+    """Maximum number of stored predictions per model; the server rejects further ones with 429."""
 
     webhook_urls: Names = ()
     """Addresses to which webhooks may send events, separated by commas, each scheme://host[:port], for example

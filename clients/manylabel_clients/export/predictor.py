@@ -75,7 +75,7 @@ class LinearPredictor:
         return {label: _sigmoid(self._bent(slope * score + offset)) for (label, score), slope, offset in curves}
 
     def _bent(self, logit: float) -> float:
-        """Return log-odds with those above the knot bent."""
+        """Return log-odds; values above the knot are bent."""
         knot, bend = self._likely["knot"], self._likely["bend"]
         return float(min(logit, knot) + bend * max(logit - knot, 0.0))
 
@@ -247,7 +247,7 @@ class _Feature:
         return often and 3.0 * self.same < self.since and self.varies() and (far or self.is_given)
 
     def include(self, value: float, far: float) -> float:
-        """Include a value other than 0, and return it within the reach of this number of deviations."""
+        """Include a value other than 0, and return the value, clipped at `far` deviations from the mean."""
         varies = self.varies()
         spread = math.sqrt(self.squares / self.since if varies else VARIES * self.since)
         unit = spread if varies else 0.05 * spread * abs(self.mean)

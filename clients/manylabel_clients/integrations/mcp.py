@@ -280,7 +280,7 @@ async def _found(asked: AsyncModel, kind: KindOfSuggestion, label: str, other: s
     for each in (await asked.health(kind, top=MAX_SUGGESTIONS)).suggestions:
         if (each.label, each.into or each.parent or "") == (label, other):
             return each
-    raise ToolError("there is no such suggestion; list_suggestions has those that there are")
+    raise ToolError("there is no such suggestion; list_suggestions returns the existing suggestions")
 
 
 class TeacherTools(Tools):
@@ -320,7 +320,7 @@ class TeacherTools(Tools):
 
 
 def server(connect: Connect, model: str | None = None, *, teacher: bool = False) -> MCPServer:
-    """Return the server of the tools; with `teacher`, those of an agent that is the teacher of a model."""
+    """Return the server of the tools; with `teacher`, the tools of an agent that is the teacher of a model."""
     if teacher:
         made = MCPServer("manylabel", instructions=TEACHER_INSTRUCTIONS, log_level="WARNING")
         taught = TeacherTools(connect, model)

@@ -91,8 +91,8 @@ class KernelParameters(SharedParameters):
             Choice(("linear", "rbf", "poly", "precomputed")),
             Other("a function of two matrices that returns their kernel values", callable),
         ),
-        text="Kernel function. 'linear' learns weights of features, also of sparse rows, without a Gram matrix. With "
-        "'precomputed', X is the Gram matrix of the examples.",
+        text="Kernel function. 'linear' learns weights of features without a Gram matrix, even if rows are sparse. "
+        "With 'precomputed', X is the Gram matrix of the examples.",
     )
     gamma: float | str = parameter(
         "scale",
@@ -246,7 +246,7 @@ class PrivilegedParameters(SharedParameters):
         False,
         description="Whether the dual variables are kept, so that another `fit` continues from them, with as many "
         "examples, label sets, labels and (for PrML) features. On the same data and parameters, a fit that was stopped "
-        "ends bit for bit where it would have ended, also after `to_bytes` and `from_bytes`; one that had ended stays "
+        "ends bit for bit where it would have ended, even after `to_bytes` and `from_bytes`; one that had ended stays "
         "as it is, and with more `rounds` continues with these.",
     )
 
@@ -346,5 +346,5 @@ class LSAMMLParameters(SharedParameters):
         False,
         description="Whether what the alternation needs to continue is kept (`joint_coef_`), so that another `fit` "
         "with views, labels and n_components of the same shape continues. On the same data and parameters, a fit that "
-        "was stopped ends bit for bit where it would have ended, also after `to_bytes` and `from_bytes`.",
+        "was stopped ends bit for bit where it would have ended, even after `to_bytes` and `from_bytes`.",
     )

@@ -77,7 +77,7 @@ class SSMLRL(SSMLRLParameters, RelationshipLearner):
             1 for a relevant label, 0 for an irrelevant one.
         X_unlabelled : array-like or sparse matrix of shape (n_unlabelled, n_features), optional
         label_names, progress, sample_weight
-            See `MLRL.fit`, also for errors.
+            See `MLRL.fit`, which also lists the errors.
         """
         checked, signs = self._begin(X, Y, label_names)
         self._learn(checked, signs, uneven_weights(sample_weight, len(signs)), progress, X_unlabelled)

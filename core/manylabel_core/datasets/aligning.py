@@ -25,7 +25,7 @@ def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Data
     unknown = dataset.views.keys() - like.views.keys()
     if unknown:
         due = ", ".join(like.views)
-        raise ValueError(f"the dataset has the views {', '.join(dataset.views)}, but expected are {due}")
+        raise ValueError(f"the dataset must have the views {due}, not {', '.join(dataset.views)}")
     if for_labels and not set(dataset.label_names) & set(like.label_names):
         raise ValueError(f"the dataset has none of the labels to predict ({_some(like.label_names)})")
     dataset = with_views(dataset, like)
@@ -63,7 +63,8 @@ def check_text(dataset: Dataset, like: Dataset) -> None:
 def _view(dataset: Dataset, like: Dataset, name: str) -> Any:
     have, due = dataset.feature_names[name], like.feature_names[name]
     if (have is None) != (due is None):
-        raise ValueError(f"the features of view {name!r} have {'numbers' if have is None else 'names'} here only")
+        found, needed = ("numbers", "names") if have is None else ("names", "numbers")
+        raise ValueError(f"the features of view {name!r} must have {needed}, as in the other dataset, not {found}")
     width = like.views[name].shape[1]
     if have is None or due is None:
         return _columns(dataset.views[name], range(dataset.views[name].shape[1]), range(width))

@@ -60,7 +60,7 @@ class Columns:
         return mask
 
     def add_dense(self, values: Iterable[float]) -> None:
-        """Add one row of values, NaN for those that are missing."""
+        """Add one row of values; missing values are NaN."""
         self.values.extend(values)
         self.indptr.append(len(self.values))
 

@@ -45,7 +45,7 @@ class Dataset:
     missing : dict of str to ndarray of shape (n_samples,), bool
         By view, True for rows that lack the view; their values are 0. Views that every row has are omitted.
     text : TextSettings or None
-        Text options of the records, also for predictions; None if all features are numbers.
+        Text options of the records, used for predictions as well; None if all features are numbers.
     weights : ndarray of shape (n_samples,), float64, or None
         Sample weights, above 0 and at most `manylabel_core.rows.MAX_EXAMPLE_WEIGHT`; None if all are 1.
     label_details : dict of str to dict of str

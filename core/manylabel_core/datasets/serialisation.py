@@ -87,7 +87,7 @@ def _restored(arrays: Arrays, header: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("views: expected at least one")
     labelled = arrays["labelled"]
     if labelled.dtype != np.bool_ or labelled.shape != (n_rows,) or np.diff(Y.indptr)[~labelled].any():
-        raise ValueError("labelled: a flag for each row, and no labels where it is false")
+        raise ValueError("labelled: expected a flag for each row, and no labels in rows whose flag is false")
     splits = {name: _rows(arrays[f"split{at}"], n_rows) for at, name in enumerate(_distinct(header["splits"]))}
     return {
         "views": views,
@@ -162,7 +162,7 @@ def _dense(array: NDArray[Any], width: int) -> NDArray[np.float32]:
     if array.dtype != np.float32 or array.ndim != 2 or array.shape[1] != width:
         raise ValueError(f"expected a view of {width} columns of float32")
     if array.size and max(-np.fmin.reduce(array, axis=None), np.fmax.reduce(array, axis=None)) > MAX_MAGNITUDE:
-        raise ValueError(f"values must be finite, or NaN, and at most {MAX_MAGNITUDE:g} in absolute value")
+        raise ValueError(f"values must be NaN, or at most {MAX_MAGNITUDE:g} in absolute value")
     return array
 
 

@@ -226,7 +226,7 @@ def _hide(truth: NDArray[np.int8], chosen: NDArray[np.int64], pairs: NDArray[np.
 
 
 def _without_ancestors(pairs: NDArray[np.float64], parents: NDArray[np.int32] | None) -> NDArray[np.float64]:
-    """Return the pairs without those of an ancestor of another label of the same example."""
+    """Return the pairs, without pairs whose label is an ancestor of another label of the same example."""
     if parents is None:
         return pairs
     ancestors = set[tuple[int, int]]()

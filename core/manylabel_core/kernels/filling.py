@@ -41,7 +41,7 @@ class KernelsOutdated(Exception):
 def compile_missing(tiers: Collection[str], *, more: Iterable[str] = (), n_processes: int | None = None) -> int:
     """Compile the specialisations of the tiers that are not on disk, and return their number.
 
-    A second caller waits for the first one, also in another process, and then finds everything. Nothing is run.
+    A second caller, even in another process, waits for the first one, and then finds everything. Nothing is run.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def _compile(call: str) -> None:
 
 
 def _called_by(function: str, dispatcher: Any) -> set[str]:
-    """Return the names of the other compiled functions that one names."""
+    """Return the names of the other compiled functions that a compiled function uses."""
     code, names = dispatcher.py_func.__code__, dispatcher.py_func.__globals__
     used = set(_names(code))
     values = [names[name] for name in used & names.keys()]

@@ -109,8 +109,8 @@ class ProbabilitySums:
         self._table, self._buffer, self._n_buffered = (keys, values), [(keys, values)], 0
 
     def candidates(self, least: float) -> tuple[Columns, Columns]:
-        """Return the pairs that may be alike, ascending: labels with this weighted number of examples, each of which is
-        probable on examples of the other one."""
+        """Return the pairs of labels that may be alike, ascending. Both labels have examples with a total weight of
+        `least`, and each label is probable on examples of the other label."""
         n = self.truths.n_labels
         enough = self._judged & (self.truths.examples >= least)
         if self._dense is not None:

@@ -52,7 +52,7 @@ class History:
         return stride - given % stride
 
     def has_place(self, given: int) -> bool:
-        """Return whether there is a point at this number of examples."""
+        """Return whether there is a point after `given` examples."""
         return given % stride_of(given) == 0
 
     def add(self, covered: int, measures: NDArray[np.float64]) -> None:

@@ -151,7 +151,9 @@ def _check_scaling(scaling: FittedScaling | None, chosen: str) -> None:
     if scaling is None and chosen not in ("none", "unit"):
         raise ValueError("scaling must be 'none' or 'unit': the model's features are not scaled")
     if scaling is not None and (scaling.name != "auto" or chosen != "auto"):
-        raise ValueError(f"scaling must be 'auto', of the model and of the stream, not {scaling.name!r} and {chosen!r}")
+        raise ValueError(
+            f"scaling must be 'auto' for the model and for the stream, not {scaling.name!r} and {chosen!r}"
+        )
 
 
 def _linear_parts(model: FittedLinear) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

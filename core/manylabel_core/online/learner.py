@@ -172,7 +172,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         targets = as_targets(Y, None if known is None else arranged("known", known, label_names)[0])
         n_samples = len(rows.indptr) - 1
         if len(targets.complete) != n_samples:
-            raise ValueError(f"Y must have as many rows as X, {n_samples}, not {len(targets.complete)}")
+            raise ValueError(f"Y must have {n_samples} rows, like X, not {len(targets.complete)}")
         targets = targets._replace(weights=as_weights(sample_weight, n_samples))
         n_labels = int(targets.n_labels[0]) if n_samples else self.n_labels_
         _check_width("X", n_features, self.n_features_)

@@ -63,8 +63,8 @@ class LinearForm(NamedTuple):
 class Pipeline:
     """Sequence of scaling, model, calibration and detectors that learns and scores validated index arrays.
 
-    `on_drift` is the reaction to an alarm before the next example is learnt, `dtype` the type of the values that the
-    model accepts. `n_features` and `n_labels` are the existing columns.
+    `on_drift` is the reaction to an alarm before the next example is learnt. `dtype` is the type of the values that
+    the model accepts. `n_features` and `n_labels` are the numbers of existing columns.
     """
 
     def __init__(
@@ -474,7 +474,7 @@ class Pipeline:
         features : array-like of shape (n_linked,), int
             Columns below `n_features`, each once.
         words : array-like of shape (n_linked,), int64
-            The word of each, as in `set_titles`; -1 for none.
+            The word of each feature, as in `set_titles`; -1 for a feature without a word.
 
         Raises
         ------
@@ -483,9 +483,9 @@ class Pipeline:
         """
         columns, own = np.asarray(features), _words("words", words, -1)
         if columns.shape != own.shape or (columns.size and columns.dtype.kind not in "iu"):
-            raise ValueError("features must have one column for each word")
+            raise ValueError("features must have one column number for each word")
         if len(columns) and not 0 <= columns.min() <= columns.max() < self.n_features:
-            raise ValueError(f"features must be columns below {self.n_features}")
+            raise ValueError(f"features must be column numbers below {self.n_features}")
         self._stack.link(columns.astype(np.int32), own)
 
     def explain(

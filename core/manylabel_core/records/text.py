@@ -27,14 +27,14 @@ class TextSettings:
     ----------
     fields : list of str, optional
         Names of the fields that are text; a field of an object inside the record is named with dots (``author.bio``).
-        None: those with a string of more than `longer_than` characters.
+        None: fields with a string of more than `longer_than` characters.
     longer_than : int, optional
         A string of more characters is a text in any field. None: 200 without `fields`, otherwise no limit.
     ngrams : int or pair of int, default=(1, 1)
-        Range of the number of consecutive words that make a token, 1 to 5. An int n means (1, n).
+        Minimum and maximum number of consecutive words that make a token, from 1 to 5. An int n means (1, n).
     chars : int or pair of int, optional
-        Range of the number of consecutive characters of a word that make a token in addition to the word, 2 to 10: of
-        length 3, "words" has ``wor*``, ``*ord*`` and ``*rds``. An int n means (n, n).
+        Minimum and maximum number of consecutive characters of a word that make tokens in addition to the word, from 2
+        to 10. With 3, "words" has the tokens ``wor*``, ``*ord*`` and ``*rds``. An int n means (n, n). None: words only.
     stop_words : list of str, default=()
         Words omitted before runs of words are formed; they are tokenised like texts.
     min_length : int, default=2

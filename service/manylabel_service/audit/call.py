@@ -106,8 +106,9 @@ def note(
 ) -> None:
     """Remember fields for the line of the request in the audit log.
 
-    `position` is that of the last change, `lines` the number of lines that a stream has learnt since the last note;
-    `model` and `dataset` are set if the path does not name them, `models` if the call is about several.
+    `position` is the position of the last change. `lines` is the number of lines that a stream has learnt since the
+    last note. `model` and `dataset` are set if the path does not name them. `models` is set if the call is about
+    several models.
     """
     noted = scope.setdefault("audit", {})
     if position is not None:
@@ -125,7 +126,7 @@ def note(
 def call_of(scope: Scope, method: str, status: int, created: str | None) -> Call | None:
     """Return the audit line of a completed request; None if the request is not audited.
 
-    `scope` is the ASGI scope of the routed request, `created` the Location of a created object.
+    `scope` is the ASGI scope of the routed request. `created` is the Location of a created object.
     """
     route = scope.get("route")
     if status not in _REFUSED and _CHANGING.isdisjoint(getattr(route, "scopes", ())):

@@ -21,7 +21,7 @@ log = structlog.get_logger()
 
 
 class AuditFile:
-    """File to which several processes append lines. It may be moved at any time, such as by logrotate."""
+    """File to which several processes append lines. It may be moved at any time, for example by logrotate."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

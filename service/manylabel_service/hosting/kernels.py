@@ -357,7 +357,7 @@ class Kernels:
             missing.remove(tier)
 
     async def _load_tier(self, tier: str) -> None:
-        """Load a tier and open it, also if it cannot be loaded: numba then compiles each function at its first call."""
+        """Load a tier and open it, even if it cannot be loaded: numba then compiles each function at its first call."""
         try:
             await asyncio.to_thread(self._load, (tier,))
         except Exception:  # such as a truncated file

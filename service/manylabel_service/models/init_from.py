@@ -54,7 +54,7 @@ def warm_start(
         if leaves_text:
             spec = ModelSpec.model_validate({**spec.model_dump(), "text": contents.text.to_json()})
         elif spec.text is None or spec.text.settings() != contents.text:
-            raise CannotInitialise(("text",), "must be omitted or equal to that of the trained model")
+            raise CannotInitialise(("text",), "must be omitted, or equal to the text options of the trained model")
     _check_kind(spec, estimator, contents)
     (features,) = contents.features.values()
     _check_columns(spec, features, contents.labels)
@@ -82,16 +82,16 @@ def _check_kind(spec: ModelSpec, estimator: Any, contents: ModelArtifact) -> Non
         )
     if takes_views(estimator):
         raise CannotInitialise(
-            ("init_from",), f"must be a model without views; this one has {', '.join(contents.features)}"
+            ("init_from",), f"must be a model without views; this model has {', '.join(contents.features)}"
         )
     if not hasattr(estimator, "coef_"):
         kernel = getattr(estimator, "kernel", "no linear")
         raise CannotInitialise(
-            ("init_from",), f"must be a linear model (kernel = linear); this one has the kernel {kernel}"
+            ("init_from",), f"must be a linear model (kernel = linear); this model has the kernel {kernel}"
         )
     name = _scaling_of(estimator)
     if name not in GONE_ON_WITH:
-        raise CannotInitialise(("init_from",), f"must be a model with scaling auto or none; this one has {name}")
+        raise CannotInitialise(("init_from",), f"must be a model with the scaling auto or none; this model has {name}")
     if spec.scaling not in (("auto",) if name == "auto" else ("none", "unit")):
         allowed = "auto, as in the trained model" if name == "auto" else "none or unit: the trained model has none"
         raise CannotInitialise(("scaling",), f"must be {allowed}")
@@ -108,9 +108,9 @@ def _scaling_of(estimator: Any) -> str:
 def _check_columns(spec: ModelSpec, features: tuple[str, ...] | int, labels: tuple[str, ...]) -> None:
     if spec.features is not None and spec.features != (features if isinstance(features, int) else list(features)):
         due = f"the number of columns, {features}" if isinstance(features, int) else "its names in the same order"
-        raise CannotInitialise(("features",), f"must be null or those of the trained model: {due}")
+        raise CannotInitialise(("features",), f"must be null or the features of the trained model: {due}")
     if spec.labels is not None and tuple(spec.labels) != labels:
-        raise CannotInitialise(("labels",), "must be null or those of the trained model, in the same order")
+        raise CannotInitialise(("labels",), "must be null or the labels of the trained model, in the same order")
 
 
 def _check_limits(limits: ModelLimits, n_features: int, n_labels: int) -> None:
@@ -120,7 +120,7 @@ def _check_limits(limits: ModelLimits, n_features: int, n_labels: int) -> None:
     for kind, limit, n_columns in (("features", limits.features, n_features), ("labels", limits.labels, n_labels)):
         if limit is not None and limit.most < n_columns:
             raise CannotInitialise(
-                ("limits", kind, "most"), f"must be at least {n_columns}, the number of the trained model's {kind}"
+                ("limits", kind, "most"), f"must be at least {n_columns}, the number of {kind} of the trained model"
             )
 
 

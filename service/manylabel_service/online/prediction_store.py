@@ -37,8 +37,8 @@ class StoredPrediction(NamedTuple):
 
     `scores` (float64) has the score minus threshold of each known label, in column order. A trained model stores no
     features, and `answered` is the version that predicted. `record` is the example as posted, as JSON, if requested.
-    `decision` is the served decision on labels, if precision was promised, and `deferral` that on the teacher, if
-    parity was.
+    `decision` is the served decision on labels, if precision was promised. `deferral` is the served decision on the
+    teacher, if parity was promised.
     """
 
     x: Features

@@ -85,7 +85,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Notify the application of a disconnect, also for an earlier pipelined request."""
+        """Notify the application of a disconnect, including for an earlier pipelined request."""
         super().connection_lost(exc)
         self.pipeline.clear()
         if (cycle := self._answering) is not None and not cycle.response_complete:

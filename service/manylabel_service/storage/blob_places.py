@@ -223,7 +223,7 @@ class OutsidePieces(BlobPlaces):
     async def drop(self, token: str, pieces: int | None = None) -> None:
         """Remove the pieces of a token, whose number may be unknown.
 
-        Raises `StorageUnavailable`, also if a write may still take effect, so that the pieces must be removed again.
+        Raises `StorageUnavailable`, even if a write may still take effect, so that the pieces must be removed again.
         """
         if (writing := self._writing.pop(token, None)) is not None:
             await asyncio.gather(writing, return_exceptions=True)

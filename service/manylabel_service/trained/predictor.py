@@ -148,7 +148,7 @@ class Predictor:
         return [one._replace(explanations=self._explain(each, one.labels, explainer)) for each, one in pairs]
 
     def _read(self, index: int, inputs: Inputs) -> Features | Views:
-        """Return the features of an example, also of a record, with those of its optional numbers."""
+        """Return the features of an example or a record, including the features of its optional numbers."""
         x = self._features_of(index, inputs)
         if isinstance(x, Features):
             return self.views[self._first].with_given(x)
@@ -209,7 +209,7 @@ class Predictor:
         if isinstance(inputs, Features):
             self._check_single(index, inputs)
         elif not self._takes_views:
-            raise InvalidExample(index, inputs.path, "is not accepted: this model has no views, send x")
+            raise InvalidExample(index, inputs.path, "is not accepted, because this model has no views: send x")
         else:
             self._check_views(index, inputs)
 

@@ -63,7 +63,7 @@ class VersionMeta:
         return " and ".join(found)
 
     def worse_than(self, other: "VersionMeta", number: int) -> str | None:
-        """Return the loss against another version of this number on the same rows, or None."""
+        """Return a clause if the micro-F1 is below that of version `number` on the same rows; otherwise return None."""
         if self.measured_on is None or self.measured_on != other.measured_on or not (self.measures and other.measures):
             return None
         mine, its = (one.get(MEASURE) for one in (self.measures, other.measures))
@@ -76,8 +76,8 @@ class VersionMeta:
 class ListedVersion:
     """Entry of a version in the document of its model: everything of bounded size.
 
-    `number` counts from 1 and is never reused. `position` is that of its publication. `size_bytes` is the size of its
-    artifact, `id` its id among the artifacts of its job.
+    `number` counts from 1 and is never reused. `position` is the position of the publication. `size_bytes` is the size
+    of the artifact. `id` is the id of the artifact among the artifacts of its job.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")

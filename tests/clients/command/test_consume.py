@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kafka
         (["t"], "Give MODEL, --model-field or --model-header"),
         (["t", "m", "--model-field", "tenant"], "MODEL must have {}"),
         (["t", "--model-field", "a", "--model-header", "b"], "not both"),
-        (["t", "m", "--dead-letters", "t"], "--dead-letters: must be another topic"),
+        (["t", "m", "--dead-letters", "t"], "--dead-letters: must differ from the topic to consume"),
         (["t", "m", "--metrics-port", "x"], "--metrics-port: must be HOST:PORT"),
         (["t", "m", "--batch-size", "0"], "--batch-size"),
     ],
@@ -40,8 +40,8 @@ def test_options_of_labels_that_conflict_are_named() -> None:
     [
         (b"a=1\nsasl.password secret", "line 2: must be NAME=VALUE"),
         (b"# x\n\n=secret", "line 3: must be NAME=VALUE"),
-        (b"group.id=secret", "line 1: group.id is set by the command"),
-        (b"enable.auto.commit=secret", "line 1: enable.auto.commit is set by the command"),
+        (b"group.id=secret", "line 1: remove group.id, because the command sets it"),
+        (b"enable.auto.commit=secret", "line 1: remove enable.auto.commit, because the command sets it"),
         (b"sasl.password=secret\xff", "is not UTF-8"),
     ],
 )

@@ -85,7 +85,7 @@ def test_scripts_apply_and_dismiss_suggestions_about_a_label(manylabel: Command,
     for options in (("--apply", "--yes"), ("--dismiss",)):
         again = manylabel("health", name, *options, "--label", "dog")
         assert (again.status, again.out) == (1, "")
-        assert "no such suggestion" in again.err
+        assert "none of these suggestions " in again.err
     assert manylabel("health", name, "--label", "dog").checked().out.startswith("0 suggestions")
     applied = manylabel("health", name, "--apply", "--kind", "name", "--yes").checked().out
     assert applied.count("applied: ") == 1

@@ -44,7 +44,7 @@ def test_a_dataset_is_added_listed_shown_and_deleted(manylabel: Run, tmp_path: P
     document = json.loads(good(manylabel("datasets", "show", "cmd-pets", "--json")))
     assert document["details"]["label_names"] == ["cat", "bird"]
     unsaid = manylabel("datasets", "add", "cmd-other", str(tmp_path / "pets.csv"))
-    assert (unsaid.status, "--labels must name the label columns" in unsaid.err) == (1, True), unsaid.err
+    assert (unsaid.status, "name the label columns of the file with --labels" in unsaid.err) == (1, True), unsaid.err
     taken = manylabel("datasets", "add", "cmd-pets", str(path), "--labels", "2")
     assert (taken.status, "dataset_exists" in taken.err) == (1, True)
     assert manylabel("datasets", "delete", "cmd-pets", stdin="n\n").status == 1

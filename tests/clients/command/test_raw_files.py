@@ -111,7 +111,7 @@ def test_every_command_reads_the_text_fields_of_the_model(
 
 
 WRONG = [
-    ((), "--labels must name the label columns of a CSV file"),
+    ((), "name the label columns of the file with --labels"),
     (("--tags", "nothing"), "column of tags 'nothing' is not among the columns"),
     (("--tags", "tags", "--weight", "absent"), "absent"),
     (("--tags", "tags", "--ignore", "tags"), "a column with labels cannot be ignored"),

@@ -69,7 +69,7 @@ BAD_ARGUMENTS = {
     "Y holds 2": ((X, with_value(Y, 2)), "Y must hold only 0 and 1, not 2"),
     "sparse Y holds 3": ((X, sp.csr_array(3 * Y)), "Y must hold only 0 and 1, not 3"),
     "Y is text, some of it unlabelled": ((X, Y.astype(str), HALF), "Y must hold only 0 and 1, not values of type <U"),
-    "Y has too few rows": ((X, Y[:-1]), "Y must have as many rows as X, 12, not 11"),
+    "Y has too few rows": ((X, Y[:-1]), "Y must have 12 rows, like X, not 11"),
     "no row is labelled": ((X, Y, np.zeros(N, bool)), "labelled must be True for at least one row"),
     "labelled holds indices": ((X, Y, np.arange(N)), "labelled must be a mask of True and False, not of type int64"),
     "labelled is too short": ((X, Y, HALF[:-1]), "labelled must have one entry for each of the 12 rows, not of shape"),

@@ -168,7 +168,7 @@ def test_an_online_learner_starts_from_a_scaled_model() -> None:
         FALT.from_linear(model, scaling="none")
     with pytest.raises(ValueError, match="scaling must be 'none' or 'unit'"):
         FALT.from_linear(M3L(optimise="none", max_iter=5, scaling="none").fit(X[:100], Y[:100]), scaling="auto")
-    with pytest.raises(ValueError, match="scaling must be 'auto', of the model and of the stream, not 'standard'"):
+    with pytest.raises(ValueError, match="scaling must be 'auto' for the model and for the stream, not 'standard'"):
         FALT.from_linear(M3L(optimise="none", max_iter=5, scaling="standard").fit(X[:100], Y[:100]))
 
 

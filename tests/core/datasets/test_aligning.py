@@ -72,10 +72,10 @@ def test_a_stored_zero_stays_a_value() -> None:
 
 def test_incompatible_datasets_are_refused() -> None:
     named, numbered = dataset(["a"], ["a"], False), dataset(["a"], ["a"], False, named=False)
-    with pytest.raises(ValueError, match="view 'x' have numbers here only"):
+    with pytest.raises(ValueError, match="view 'x' must have names, as in the other dataset, not numbers"):
         aligned(numbered, named)
     views = Dataset({"text": named.X, "sound": named.X}, named.Y, named.label_names)
-    with pytest.raises(ValueError, match="expected are text, sound"):
+    with pytest.raises(ValueError, match="must have the views text, sound"):
         aligned(named, views)
 
 

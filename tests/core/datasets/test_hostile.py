@@ -354,10 +354,10 @@ def test_ndjson_errors_say_where(line: str, message: str) -> None:
         ({"indices": [0, 2**31], "values": [1, 1]}, "indices must be integers, at least 0 and below"),
         ({"indices": [0, -1], "values": [1, 1]}, "indices must be integers, at least 0"),
         ({"indices": [0, True], "values": [1, 1]}, "indices must be integers"),
-        ({"indices": [1, 1], "values": [1, 1]}, "must have as many indices as values, without duplicates"),
-        ({"indices": [1], "values": [1, 1]}, "must have as many indices as values"),
+        ({"indices": [1, 1], "values": [1, 1]}, "must have one value for each index, and no index twice"),
+        ({"indices": [1], "values": [1, 1]}, "must have one value for each index"),
         ({"indices": [100], "values": [1]}, "101 features; at most 50 are allowed"),
-        ({"views": {}}, "must have 1 to 100 views"),
+        ({"views": {}}, "must name 1 to 100 different views"),
         ({"views": {"": [1]}}, "names of views have 1 to 256 bytes"),
         ({"views": {"v": 1}}, "must be a list of numbers"),
     ],
@@ -370,8 +370,11 @@ def test_invalid_ndjson_features_are_refused(x: Any, message: str) -> None:
 @for_each(
     ("second", "message"),
     [
-        ({"views": {}}, "views must have 1 to 100 views in all rows together"),
-        ({"views": {f"v{at}": [1] for at in range(99)}}, "views must have 1 to 100 views in all rows together"),
+        ({"views": {}}, "views must name 1 to 100 different views in all rows together"),
+        (
+            {"views": {f"v{at}": [1] for at in range(99)}},
+            "views must name 1 to 100 different views in all rows together",
+        ),
         ({"views": {"c": 1}}, "must be a list of numbers"),
         ({"views": {"": [1]}}, "names of views have 1 to 256 bytes"),
         ({"views": {"a": {"f": 1}}}, "x.views.a: features are named, but in earlier rows a list"),

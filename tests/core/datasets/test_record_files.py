@@ -137,7 +137,7 @@ def test_labels_in_a_field() -> None:
         ("ndjson", b'{"x": {"a": "\\ud800"}, "y": ["u"]}', {}, r"line 1: x: a must be valid Unicode"),
         ("ndjson", b'{"x": {"views": {"v": {"a": "u"}}}, "y": ["u"]}', {}, r"line 1: x.views.v: 'u' is not a number"),
         ("ndjson", b'{"x": {"views": {"v": "text"}}, "y": ["u"]}', {}, r"line 1: x.views.v: .*only x itself may be a"),
-        ("ndjson", b'{"x": {"indices": [1]}, "y": ["u"]}', {}, r"line 1: x: must have indices and values"),
+        ("ndjson", b'{"x": {"indices": [1]}, "y": ["u"]}', {}, r"line 1: x: must have the fields indices and values"),
     ],
 )
 def test_invalid_records_are_refused(format: str, data: bytes, options: dict[str, Any], message: str) -> None:

@@ -122,7 +122,7 @@ def consume(
 
     reader = _reader(model, model_field, model_header, labels, table)
     if dead_letters == topic:
-        raise click.BadParameter("must be another topic", param_hint="--dead-letters")
+        raise click.BadParameter("must differ from the topic to consume", param_hint="--dead-letters")
     settings = {"bootstrap.servers": bootstrap_servers, **({} if kafka_config is None else _settings(kafka_config))}
     scraped = None if metrics_port is None else _metrics_address(metrics_port)
     stop = threading.Event()
@@ -162,7 +162,7 @@ def consume(
 def _reader(
     model: str | None, field: str | None, header: str | None, labels: str | None, table: TableOptions
 ) -> "MessageReader":
-    """Return the reader of messages; raise a usage error if it is unclear what the model is."""
+    """Return the reader of messages; raise a usage error if the options do not determine the model."""
     from manylabel_clients.integrations.kafka.messages import PLACEHOLDER, Addressing, MessageReader
     from manylabel_core.datasets.limits import BadDataset
 
@@ -195,7 +195,7 @@ def _settings(path: Path) -> dict[str, str]:
         if not given or not name:
             raise Failure(f"{path}, line {number}: must be NAME=VALUE")
         if name in _OWN_SETTINGS:
-            raise Failure(f"{path}, line {number}: {name} is set by the command")
+            raise Failure(f"{path}, line {number}: remove {name}, because the command sets it")
         settings[name] = value
     return settings
 

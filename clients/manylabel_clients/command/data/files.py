@@ -337,7 +337,7 @@ def record_format(path: str | PathLike[str]) -> str | None:
 def check_labelled(path: Path, labels: str | None, table: TableOptions, format: str | None = None) -> None:
     """Raise a Failure if no option names the labels of a table."""
     if (format or record_format(path)) in TABLES and labels is None and table.tags is None:
-        ways = "--labels must name the label columns of a CSV file, or --tags the column that lists the labels"
+        ways = "name the label columns of the file with --labels, or the column that lists the labels with --tags"
         raise Failure(f"{path}: {ways}")
 
 

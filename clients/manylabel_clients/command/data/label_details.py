@@ -19,9 +19,10 @@ def read_label_details(file: Path) -> dict[str, dict[str, str | None]]:
         rows = json.loads(text) if file.suffix == ".json" else _table(text)
         edits = {row["name"]: {field: row[field] for field in FIELDS if field in row} for row in rows}
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
-        raise Failure(f"{file} must be CSV or JSON with a name and any of {', '.join(FIELDS)}: {error!r}") from error
+        rule = f"must be CSV or JSON in which each row has a name and any of {', '.join(FIELDS)}"
+        raise Failure(f"{file} {rule}: {error!r}") from error
     if not edits or len(edits) < len(rows):
-        raise Failure(f"{file} must name at least one label, and each only once")
+        raise Failure(f"{file} must name at least one label, and must name each label only once")
     return edits
 
 

@@ -102,7 +102,7 @@ def evaluate(
 
 
 def _account(model: Model, precision: float) -> dict[str, Any]:
-    """Return the account of the model's promise, if it has this precision."""
+    """Return the account of the model's promise; raise a usage error unless it promises `precision`."""
     account = model.metrics().promise
     promised_precision = None if account is None else account.get("precision")
     if account is None or promised_precision != precision:

@@ -126,7 +126,7 @@ def _applied(model: Model, chosen: Chosen, yes: bool, as_json: bool) -> None:
             _tell(model, suggestion, "dismissed", model.dismiss(suggestion).position, as_json)
         done += answer in "yd"
     if yes and not done:
-        raise Failure("no such suggestion can be applied")
+        raise Failure("none of these suggestions can be applied")
 
 
 def _dismissed(model: Model, chosen: Chosen, as_json: bool) -> None:
@@ -135,7 +135,7 @@ def _dismissed(model: Model, chosen: Chosen, as_json: bool) -> None:
         _tell(model, suggestion, "dismissed", model.dismiss(suggestion).position, as_json)
         done += 1
     if not done:
-        raise Failure("there is no such suggestion")
+        raise Failure("none of these suggestions exists")
 
 
 def _tell(model: Model, suggestion: Suggestion, done: str, position: str, as_json: bool) -> None:
@@ -150,7 +150,7 @@ def _tried(model: Model, chosen: Chosen, as_json: bool) -> None:
     """Run each suggestion that has a request by a job, and print the metrics without and with it."""
     found = [one for one in chosen.listed().suggestions if one.request is not None]
     if not found:
-        raise Failure("no such suggestion can be applied")
+        raise Failure("none of these suggestions can be applied")
     for suggestion in found:
         job = model.dry_run(suggestion)
         click.echo(f"job {job.id} learns the examples without and with the change", err=True)

@@ -27,7 +27,7 @@ def _print(page: LabelPage) -> None:
 
 
 def _tell(model: str, text: str, changed: Updated) -> None:
-    """Print a change of labels, and the command that takes it back."""
+    """Print a change of labels, and the command that undoes it."""
     click.echo(f"{text} (undo: manylabel undo {model} {changed.position})")
 
 

@@ -42,7 +42,7 @@ def print_by_seen(by_seen: BySeen) -> None:
 
 
 def print_promises(accounts: Mapping[str, Any]) -> None:
-    """Print the accounts of the promises of precision and of parity, those that there are."""
+    """Print the accounts of the promises that the model has: of precision and of parity."""
     if accounts.get("precision") is not None:
         print_promise(accounts)
     if accounts.get("parity") is not None:

@@ -24,7 +24,7 @@ MANY_UNSEEN = 0.25
 
 
 def print_models(models: Sequence[AnySummary], prefix: str | None = None) -> None:
-    """Print a line for each model; `prefix` if only models whose names begin with it were listed."""
+    """Print a line for each model. `prefix` is the prefix of names by which models were selected, if any."""
     if not models and prefix:
         return click.echo(f"no model's name begins with {prefix}")
     if not models:

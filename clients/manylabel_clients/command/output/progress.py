@@ -68,7 +68,7 @@ class FitBar:
 
 
 class CompilingBar:
-    """Progress bar of a server that compiles functions. Without a terminal, one line says it once."""
+    """Progress bar of a server that compiles functions. Without a terminal, the command prints one line once."""
 
     def __init__(self) -> None:
         self._bar = ProgressBar()

@@ -135,7 +135,7 @@ class Background:
 
 
 def _not_ready(http: httpx2.Client, url: str) -> ManyLabelError | None:
-    """Return the error that a server that is not ready responds with; None if it is ready."""
+    """Return the error with which a server responds while it is not ready; None if it is ready."""
     reply: Reply
     try:
         reply = http.get(f"{url}/readyz")

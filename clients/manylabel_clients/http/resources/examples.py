@@ -56,7 +56,7 @@ Example: TypeAlias = (
 """
 
 Line: TypeAlias = Example | bytes | None
-"""Example of a numbered stream: also as its JSON (`encode_example`), or None for a number without an example."""
+"""Example of a numbered stream, or its JSON (`encode_example`), or None for a number without an example."""
 
 Truth: TypeAlias = (
     tuple[str, Labels]
@@ -105,7 +105,7 @@ def encode_line(line: Line) -> bytes:
         return b""
     if isinstance(line, bytes):
         if b"\n" in line or not line.strip():
-            raise ValueError("the JSON of an example must be one line")
+            raise ValueError("the JSON of an example must be exactly one line, and not empty")
         return line
     return encode_pair(line)
 

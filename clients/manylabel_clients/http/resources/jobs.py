@@ -191,7 +191,7 @@ class TrainingCalls(Resource):
         data : str or mapping
             Name of a dataset, ``{"dataset": name, "split": "all"}``, or ``{"stream": model, "last": n}``.
         key : str, optional
-            Idempotency key: the same key with the same job is one job, also from a new process.
+            Idempotency key: calls with the same key and the same job create one job, even from several processes.
         """
         spec = given(
             trainer=trainer,

@@ -27,7 +27,7 @@ class LabelCalls(Resource):
         limit: int = 100,
         version: int | None = None,
     ) -> Exchange[LabelPage]:
-        """Return labels of the model with their frequencies and metrics; those without a value to sort by come last."""
+        """Return labels of the model with frequencies and metrics. Labels without a value to sort by come last."""
         query = {"sort": sort, "descending": str(descending).lower(), "offset": offset, "limit": limit}
         return (yield from self._get(with_query(f"{self._path}/labels", **query, version=version), LabelPage))
 

@@ -420,4 +420,4 @@ class Model(ModelCalls, SyncResource):
 
 
 class AsyncModel(ModelCalls, AsyncResource):
-    """Model of a server with the calls of `Model`, awaited; those with many examples also accept async iterables."""
+    """Model of a server with the calls of `Model` as coroutines. Calls with many examples accept async iterables."""

@@ -37,11 +37,11 @@ class LineResult:
     line: int
     """Number of the example in the stream, from 1."""
     prediction: Prediction | None
-    """Prediction made just before the example was learnt; None if it was rejected, or learnt in an earlier attempt."""
+    """Prediction made just before the example was learnt; None if it was rejected or learnt in an earlier attempt."""
     updates: int | None
     """Total number of learnt examples after this one; None as above."""
     replayed: bool
-    """True if it was learnt in an earlier attempt."""
+    """Whether the example was learnt in an earlier attempt."""
     error: ApiError | None
     """Reason for the rejection; the other lines were learnt."""
 
@@ -86,7 +86,7 @@ class BatchStream(ABC, Generic[T]):
         """Send lines until each has a response, or the retries are used up without progress."""
 
     def _post(self, number: int, lines: Sequence[bytes], options: str) -> Exchange[httpx2.Response]:
-        """Send lines, numbered from this number on."""
+        """Send lines, numbered from the passed number on."""
         path = f"{self._path}/stream?from={number}{options}"
         body = b"\n".join(lines) if lines[-1] else b"".join(b"%b\n" % line for line in lines)
         return (yield from send(Request("POST", path, body, self._headers), self._retry))

@@ -231,7 +231,7 @@ def _checked_url(given: str | None) -> str:
 
 
 def _headers(given: Mapping[str, str] | None, api_key: str | Secret | None) -> httpx2.Headers:
-    """Return the headers of every request; those of the caller take precedence."""
+    """Return the headers of every request; headers of the caller take precedence."""
     own = {
         "User-Agent": f"manylabel/{version('manylabel')}",
         "Accept-Encoding": "identity",  # on a fast network, compressing a response takes longer than sending it

@@ -40,7 +40,7 @@ class Request:
     body: bytes | Pieces | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float | None = None
-    """Timeout in seconds; None: that of the client."""
+    """Timeout in seconds; None means the timeout of the client."""
     left_seconds: float | None = field(default=None, compare=False)
     """Remaining seconds of a call, an upper bound of the timeouts of a retry; not sent."""
 
@@ -130,7 +130,7 @@ def unexpected(response: httpx2.Response) -> UnexpectedResponse:
 
 
 def count_from(error: ManyLabelError, done: int) -> None:
-    """Shift the indices in the error of a later request to those of the whole call."""
+    """Convert the indices in the error of a later request to indices in the whole call."""
     error.done = done
     if isinstance(error, ApiError):
         error.detail = _renumbered(error.detail, done)
@@ -173,7 +173,7 @@ def refusal(status: int, problem: Mapping[str, Any], retry_after_seconds: float 
 
 
 def _compiling(progress: Any) -> Compiling | None:
-    """Return the progress in a problem document; None if it has none, or one that is not understood."""
+    """Return the progress in a problem document; None if there is no progress, or if its format is unknown."""
     try:
         return from_json(Compiling, progress)
     except (TypeError, LookupError):

@@ -46,13 +46,13 @@ class Answer:
     """Answer to an example."""
 
     labels: list[str] | None
-    """The model's labels, or the teacher's if it was asked; None if it failed."""
+    """Labels of the teacher if it was called, otherwise labels of the model; None if the teacher failed."""
     asked: bool
     """Whether the teacher was asked."""
     prediction: Prediction
     """The model's prediction."""
     error: TeacherFailed | None = None
-    """Failure of the teacher, if it failed."""
+    """Error of the teacher; None if it did not fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,13 +244,13 @@ class SelfAgreement(NamedTuple):
     """Agreement of a teacher with itself, when it labels each example twice."""
 
     examples: int
-    """Number of examples that it labelled twice."""
+    """Number of examples that the teacher labelled twice."""
     failed: int
-    """Number of those that it did not label twice."""
+    """Number of examples that the teacher did not label twice."""
     exact: float | None
     """Share of equal label sets; None without examples."""
     f1: float | None
-    """Mean F1 of both label sets."""
+    """Mean F1 between the two label sets of an example."""
 
     @property
     def ceiling(self) -> tuple[float, float] | None:
@@ -267,7 +267,7 @@ def self_agreement(
     labels: Collection[str] | None = None,
     sleep: Callable[[float], Any] | None = None,
 ) -> SelfAgreement:
-    """Call a teacher twice for each example; the parameters are those of `with_teacher` and `Taught.many`."""
+    """Call a teacher twice for each example. `with_teacher` and `Taught.many` describe the parameters."""
     rules = _Rules("", retry, None if labels is None else frozenset(labels), sleep or time.sleep)
     failed, exact, f1 = 0, list[bool](), list[float]()
     with ThreadPoolExecutor(workers, "teacher") as pool:

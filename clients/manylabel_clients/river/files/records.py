@@ -110,7 +110,7 @@ class RecordFile(FileStream):
                 return known_numbers(dict(zip(map(str, range(len(row.x))), row.x, strict=True)))
             if form == "sparse":
                 if row.x.keys() != {"indices", "values"} or len(row.x["indices"]) != len(row.x["values"]):
-                    raise ValueError("must have as many indices as values, and nothing else")
+                    raise ValueError("must have the fields indices and values, of the same length, and no other fields")
                 return known_numbers(dict(zip(map(str, row.x["indices"]), row.x["values"], strict=True)))
         except (ValueError, TypeError) as error:
             raise FileFormatError(self.path, f"x {error}", line=row.line) from None

@@ -32,7 +32,7 @@ def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
     check_zero_one("Unknown label type: Y", Y)
     if Y.shape[0] != n_samples:
         hint = "; is it transposed?" if Y.shape[1] == n_samples else ""
-        raise ValueError(f"Y must have as many rows as X, {n_samples}, not {Y.shape[0]}{hint}")
+        raise ValueError(f"Y must have {n_samples} rows, like X, not {Y.shape[0]}{hint}")
     dense = Y.astype(np.int8)
     dense = dense.toarray() if is_sparse(dense) else dense
     return np.ascontiguousarray(2 * dense - 1)

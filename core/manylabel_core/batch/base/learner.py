@@ -79,8 +79,8 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
             for MLRL Eq. (6) after the last half-step), the relative duality gap (infinite at first), the share of
             active variables, and the seconds. If it returns True, the fit ends with the current model.
         sample_weight : array-like of shape (n_samples,), optional
-            Factor of the loss of each row, above 0 and at most 1,000, also for thresholds and probabilities. Scaling
-            ignores the weights. None: 1 for every row.
+            Factor of the loss of each row, above 0 and at most 1,000. Thresholds and probabilities use the weights,
+            too. Scaling ignores the weights. None: 1 for every row.
 
         Raises
         ------

@@ -163,4 +163,4 @@ def _put_together(kind: str, plain: Any, part: Any) -> Any:
         return np.array(texts, dtype=object)
     if kind == "array":
         return part("")
-    raise ValueError(f"unknown kind {kind!r}, or not of it")
+    raise ValueError(f"a value has the unknown kind {kind!r}, or does not match this kind")

@@ -26,7 +26,7 @@ class Best(NamedTuple):
 
 
 def best_covariance(WW: Matrix) -> Best:
-    """Return `Omega = (W'W)^1/2 / tr((W'W)^1/2)`; eps I is added to a singular one before it is scaled to trace 1."""
+    """Return `Omega = (W'W)^1/2 / tr((W'W)^1/2)`; before the scaling, eps I is added to a singular matrix."""
     squares, V = np.linalg.eigh(WW)
     squares = np.maximum(squares, 0.0)
     roots = np.sqrt(squares)

@@ -111,7 +111,7 @@ def _penalty(values: Matrix, least: float) -> float:
 
 
 def _multipliers(problem: Quadratic, B: Matrix, mu: float) -> Matrix:
-    """Return the multipliers T if B were optimal: along columns on the ball, 0 for those inside."""
+    """Return the multipliers T if B were optimal: along columns on the ball, and 0 for columns inside the ball."""
     outward = np.einsum("ij,ij->j", problem.R - B @ problem.H, B) / mu
     at_ball = np.linalg.norm(B, axis=0) > 1.0 - 1e-9
     return B * np.where(at_ball, np.maximum(0.0, outward), 0.0)

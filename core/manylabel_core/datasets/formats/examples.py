@@ -103,7 +103,7 @@ class _Reading:
         if self._single != (views is None):
             raise ValueError(f"x has {'no views' if views is None else 'views'}, unlike earlier rows")
         if not given or len(self._views.keys() | given.keys()) > MAX_VIEWS:
-            raise ValueError(f"views must have 1 to {MAX_VIEWS} views in all rows together")
+            raise ValueError(f"views must name 1 to {MAX_VIEWS} different views in all rows together")
         for name, features in given.items():
             if name not in self._views:
                 check_name(name, "views")
@@ -221,13 +221,13 @@ class _View:
 
     def _sparse(self, x: dict[str, Any]) -> None:
         if x.keys() != {"indices", "values"}:
-            raise ValueError("must have indices and values, and nothing else")
+            raise ValueError("must have the fields indices and values, and no other fields")
         indices, values = x["indices"], _numbers(x["values"])
         if not isinstance(indices, list) or not all(type(i) is int and 0 <= i < 2**31 - 1 for i in indices):
             raise ValueError("indices must be integers, at least 0 and below 2^31 - 1")
         row = dict(zip(indices, values, strict=False))
         if not len(row) == len(indices) == len(values):
-            raise ValueError("must have as many indices as values, without duplicates")
+            raise ValueError("must have one value for each index, and no index twice")
         self.width = max(self.width, max(indices, default=-1) + 1)
         self.columns.add_sparse(_known(row))
 
@@ -311,7 +311,7 @@ def _form(x: Any) -> str:
 def known_numbers(x: Any) -> dict[str, float]:
     """Return numbers by name, without nulls; raises ValueError for anything else."""
     if not isinstance(x, dict):
-        raise ValueError("must be an object of names and numbers: only x itself may be a text")
+        raise ValueError("must be an object that maps names to numbers; only x itself may be a text")
     _numbers([*x.values()])
     known = _known(x)
     for name in known:

@@ -281,7 +281,7 @@ def _check_values(name: str, values: NDArray[Any], row_of: Any, missing: bool = 
 
 
 def _repeats(csr: sp.csr_array) -> NDArray[np.int64]:
-    """Return the positions in `csr.indices` of columns that equal the one before them in the same row."""
+    """Return the positions in `csr.indices` of columns that equal the previous column of the same row."""
     first = np.zeros(csr.nnz + 1, dtype=np.bool_)
     first[csr.indptr[:-1]] = True
     return np.flatnonzero((csr.indices[1:] == csr.indices[:-1]) & ~first[1:-1]) + 1

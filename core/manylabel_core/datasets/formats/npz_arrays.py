@@ -134,7 +134,7 @@ class Archive:
 
 
 def read_names(archive: Archive, name: str, count: int, what: str, most_bytes: int) -> tuple[str, ...] | None:
-    """Return the names in an array of this length; None without the array."""
+    """Return the names in an array of length `count`; None if the array is missing."""
     if name not in archive:
         return None
     header = archive.header(name, 1)

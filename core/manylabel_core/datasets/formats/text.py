@@ -30,8 +30,8 @@ _SHEET = "save it as CSV UTF-8 first"
 _OTHERS = {
     b"PK\x03\x04": f"this is a ZIP archive or an Excel workbook, not text: unpack it, or {_SHEET}",
     b"\xd0\xcf\x11\xe0": f"this is an old Excel workbook, not text: {_SHEET}",
-    b"PAR1": "this is a Parquet file, not text: save it as CSV first, such as with to_csv(index=False) of pandas",
-    b"ARROW1": "this is an Arrow file, not text: save it as CSV first, such as with to_csv(index=False) of pandas",
+    b"PAR1": "this is a Parquet file, not text: save it as CSV first, for example with to_csv(index=False) of pandas",
+    b"ARROW1": "this is an Arrow file, not text: save it as CSV first, for example with to_csv(index=False) of pandas",
     b"BZh": "this is a bzip2 file: unpack it, or compress it with gzip",
     b"\xfd7zXZ": "this is an xz file: unpack it, or compress it with gzip",
     b"\x28\xb5\x2f\xfd": "this is a Zstandard file: unpack it, or compress it with gzip",

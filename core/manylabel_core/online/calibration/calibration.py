@@ -156,5 +156,5 @@ class Calibration(Part):
         return {**super()._sizes(n_features, n_labels, arrays), "counted": self._n_counted(n_labels)}
 
     def _n_counted(self, n_labels: int) -> int:
-        """Return the number of columns of the counts for this number of labels."""
+        """Return the number of columns of the counts for `n_labels` labels."""
         return {_thresholds.MICRO_F1: 1, _thresholds.MACRO_F1: 1 + n_labels}.get(self._measure, 0)

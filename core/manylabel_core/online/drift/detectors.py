@@ -120,5 +120,5 @@ class Detectors(Part):
 
 
 def n_rows(length: int) -> int:
-    """Return the number of rows of a window with this number of errors; see `_adwin.n_runs`."""
+    """Return the number of rows of a window with `length` errors; see `_adwin.n_runs`."""
     return (length + 4).bit_length() - 2

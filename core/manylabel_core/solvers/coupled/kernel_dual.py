@@ -49,7 +49,7 @@ def solve_kernel_dual(
         StoredGram the kernel values are in single precision too, if their measured rounding is a small part of the
         requested gap. The rounding is part of the reported gap.
     Y, S, c, equality, tol, max_iter, alpha0, progress
-        See `solve_linear_dual`, also for errors.
+        See `solve_linear_dual`, which also lists the errors.
     n_threads : int
         Threads: over labels if S is diagonal, otherwise over the points of the matrix product.
     seed : int

@@ -157,7 +157,7 @@ def solve_privileged_dual(
     control = make_control(tol, max_iter, n_threads, seed)
     rows, task = as_matrix(X, np.float64), problem.task
     if rows.shape[0] != task.Y.shape[1]:
-        raise ValueError(f"X must have as many rows as Y, {task.Y.shape[1]}, not {rows.shape[0]}")
+        raise ValueError(f"X must have {task.Y.shape[1]} rows, like Y, not {rows.shape[0]}")
     if W is not None and (W.ndim != 2 or W.shape[1] != len(task.Y) or not np.isfinite(W).all()):
         raise ValueError(f"W must be finite, of shape (rank, n_labels) with n_labels = {len(task.Y)}, not {W.shape}")
     at = problem.start(start)

@@ -47,11 +47,12 @@ class NumbersOfPromise(ResponseModel):
     recall: float | None
     """Share of the true labels that were applied unseen."""
     examples: int
-    """Number of examples whose true labels are all known; among the last 1,000, also those with partial labels."""
+    """Number of examples whose true labels are all known. Among the last 1,000, examples with partial labels count,
+    too."""
     settled: int
     """Number of examples that needed no review."""
     settled_share: float | None
-    """Share of these examples."""
+    """Share of the examples that needed no review."""
     settled_right: float | None
     """Share of settled examples that were entirely right."""
     missed: int
@@ -90,21 +91,21 @@ class FoundByPeople(ResponseModel):
     """Answers of the model and of the teacher that people have labelled too."""
 
     model_right: int
-    """Number of answers served without the teacher whose labels a person confirmed."""
+    """Number of answers served without the teacher that a person confirmed."""
     model_wrong: int
     """Number of answers served without the teacher in which a person corrected a label."""
     teacher_right: int
-    """Number of learnt examples whose labels by the teacher a person confirmed."""
+    """Number of learnt examples with labels of the teacher that a person confirmed."""
     teacher_wrong: int
     """Number of learnt examples in which a person corrected a label of the teacher."""
     checked: int
     """Number of answers served without the teacher that were drawn for a check (`check`) and labelled by a person."""
     right_share: float | None
-    """Share of those whose labels were right; null without any."""
+    """Share of the checked answers whose labels were right; null if `checked` is 0."""
     right_low: float
-    """Lower end of the interval of this share at 95 % (Wilson)."""
+    """Lower limit of the 95 % interval (Wilson) of `right_share`."""
     right_high: float
-    """Upper end of the interval."""
+    """Upper limit of the 95 % interval (Wilson) of `right_share`."""
 
 
 class AccountOfParity(ResponseModel):

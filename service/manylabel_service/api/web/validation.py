@@ -58,7 +58,7 @@ def check_known(document: Any, at: Path) -> None:
 
 
 def check_all_known(document: Any, at: Path) -> None:
-    """Raise like `check_known`, also for nested objects, whose names are never chosen by the client."""
+    """Raise like `check_known`, including for nested objects whose names are never chosen by the client."""
     check_known(document, at)
     if isinstance(document, dict):
         for name, value in document.items():

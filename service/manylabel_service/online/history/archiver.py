@@ -305,7 +305,7 @@ def _total(snapshots: Iterable[SnapshotMeta]) -> int:
 
 
 def is_far(extent: LogExtent, last: LogExtent, size_bytes: int, enough_bytes: int = STATE_LOG_BYTES) -> bool:
-    """Return whether the log since the last state of a history is long enough for another one of this size."""
+    """Return whether the log since the last state of a history is long enough for another state of `size_bytes`."""
     new_bytes = extent.size_bytes - last.size_bytes
     enough = new_bytes >= enough_bytes or abs(extent.examples - last.examples) >= STATE_EXAMPLES
     return enough and new_bytes >= STATE_SHARE * size_bytes

@@ -78,9 +78,10 @@ class Succession(NamedTuple):
 class Lineage(StoredModel):
     """Receipts and promotions of a model, oldest first.
 
-    During a change, `owner` is the process that works on it, `incarnation` the model to replace, and `successions` the
-    staged successors, beginning with the model's own. `incarnations` are those of the model, oldest first; `origins`
-    are those from which it was restored, each with the id of its store.
+    During a change, `owner` is the process that works on the change, and `incarnation` is the model to replace.
+    `successions` has the staged successors, beginning with the successor of the model itself. `incarnations` has the
+    incarnations of the model, oldest first. `origins` has the incarnations from which the model was restored, each with
+    the id of its store.
     """
 
     model_config = ConfigDict(frozen=True)

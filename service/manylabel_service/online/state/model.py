@@ -448,7 +448,9 @@ class OnlineModel:
 
     def _check_ungrouped(self, label: str, column: int) -> None:
         if column in self.groups.columns:
-            raise InvalidField(("label",), f"{label!r} is named by groups or parents: remove it from these first")
+            raise InvalidField(
+                ("label",), f"{label!r} is named by groups or parents: remove the label from groups and parents first"
+            )
 
     def regroup(self, groups: Sequence[Group], parents: Mapping[str, str]) -> list[str]:
         """Replace the groups and parents of labels; return newly declared labels. Raises InvalidField.
@@ -485,7 +487,7 @@ class OnlineModel:
             if self.factor(parity.of) <= 0.0:
                 raise InvalidField(("of",), f"must be learnt: the weight of {parity.of!r} in sources of the model is 0")
         if (target or parity) is not None and not self.learner.calibrate:
-            raise InvalidField((), "needs probabilities: this model has none, as calibrate is false")
+            raise InvalidField((), "needs probabilities, which this model does not have because calibrate is false")
         self.promises.set(target, parity)
 
     def describe(self, edits: Mapping[str, Edit]) -> list[str]:

@@ -67,7 +67,7 @@ class Interrupted(Exception):
 class Restored(NamedTuple):
     """Model at the end of its log, the snapshot it was restored from, and the log since then.
 
-    `learnt` is the number of examples in this log, `size_bytes` the size of its payloads.
+    `learnt` is the number of examples in this log. `size_bytes` is the size of its payloads.
     """
 
     model: OnlineModel

@@ -185,7 +185,7 @@ def test_a_learning_stream_has_numbers_without_an_example_and_examples_as_json()
 
 @for_each("line", [b"", b" ", b"{}\n{}"])
 def test_the_json_of_an_example_is_one_line(line: bytes) -> None:
-    with pytest.raises(ValueError, match="/examples/0 the JSON of an example must be one line"):
+    with pytest.raises(ValueError, match="/examples/0 the JSON of an example must be exactly one line"):
         FakeServer()(unsent(ModelCalls, "m", retry=RETRY).learn([line], key="k").next())
 
 

@@ -113,7 +113,7 @@ class Titles:
         return 4 * n_features + 16 * n_labels + 24 * len(self._words) + 12 * len(self._places) if len(self) else 0
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], size: tuple[int, int], seen: NDArray[np.float64]) -> None:
-        """Restore the output of `arrays` for a model of this size; raises ValueError if invalid."""
+        """Restore the output of `arrays` for a model of size `size`; raise ValueError if the arrays are invalid."""
         words, ends, places, features = (arrays[name] for name in PARTS)
         n_words = len(words)
         if (len(ends), len(features)) != ((size[1], size[0]) if n_words else (0, 0)):

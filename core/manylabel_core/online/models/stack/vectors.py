@@ -38,7 +38,7 @@ class VectorExperts:
         self._lengths = list(lengths)
 
     def enlarge(self, n_labels: int) -> None:
-        """Allocate memory for this number of labels."""
+        """Allocate memory for `n_labels` labels."""
         self.adaptive.reserve(0, n_labels)
         for centroid in self._centroids:
             centroid.reserve(0, n_labels)
@@ -92,7 +92,7 @@ class VectorExperts:
         return arrays
 
     def nbytes(self, n_labels: int) -> int:
-        """Return the maximum bytes of the state with this number of labels."""
+        """Return the maximum bytes of the state with `n_labels` labels."""
         sizes = zip(self._lengths, self._centroids, strict=True)
         return self.adaptive.nbytes_after(0, n_labels, 0, 0) + sum(
             each.nbytes_after(n, n_labels, 0, n, n) for n, each in sizes

@@ -34,7 +34,7 @@ export async function watchCompiling(onReady) {
   watching = false;
 }
 
-/** Return what /readyz says, also with status 503; null if the server does not answer. */
+/** Return the response of /readyz, even with status 503; null if the server does not answer. */
 async function look() {
   try {
     return await (await fetch(address('readyz'), { cache: 'no-store' })).json();

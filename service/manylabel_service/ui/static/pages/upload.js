@@ -32,7 +32,7 @@ export async function render(parameters, { signal }) {
     const chosen = file.files[0];
     const format = chosen && formatOf(chosen.name);
     if (!format) {
-      replace(problem, h('p', { class: 'bad', role: 'alert' }, chosen ? 'The name of the file must end in .csv, .tsv, .jsonl, .arff, .libsvm or .npz, also with .gz.' : 'Choose a file.'));
+      replace(problem, h('p', { class: 'bad', role: 'alert' }, chosen ? 'The name of the file must end in .csv, .tsv, .jsonl, .arff, .libsvm or .npz, optionally followed by .gz.' : 'Choose a file.'));
       return;
     }
     send.disabled = true;

@@ -12,8 +12,8 @@ const MAX_DOT = 10;
 /**
  * Curves that grow: `<ml-line heading="Micro-F1" x-title="examples learnt" y-title="micro-F1" y-min="0" y-max="1">`.
  *
- * `set(xs, {name: ys})` gives curves of these names all their points, `push(x, {name: y})` one more each; other curves
- * stay. `remove(name)` and `clear()` take curves away. `dots(xs, {name: ys}, counts)` gives points that are drawn as dots
+ * `set(xs, {name: ys})` gives the curves of these names all their points. `push(x, {name: y})` adds one point to each
+ * curve of these names. Other curves stay. `remove(name)` and `clear()` remove curves. `dots(xs, {name: ys}, counts)` gives points that are drawn as dots
  * instead, of areas by their counts of `count-title`. `marks = [{x, text}]` draws upright lines, as of drift. Attributes
  * `y-min`, `y-max`, `x-min` and `x-max` hold the ends of the axes, which else go by the curves that are shown;
  * `y-scale="log"` has it logarithmic, `diagonal` draws where y is x. Drawn once per frame at most, and not at all while

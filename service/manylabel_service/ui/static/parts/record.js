@@ -23,7 +23,7 @@ export function readable(x, weights = new Map()) {
     fields.length > MAX_FIELDS ? h('p', { class: 'quiet' }, `and ${fields.length - MAX_FIELDS} more`) : null);
 }
 
-/** Name and value of each field, also of objects inside, and of the columns of a list. */
+/** Name and value of each field, including the fields of nested objects and the columns of a list. */
 export function fieldsOf(x, prefix = '') {
   if (Array.isArray(x)) return x.map((value, i) => [`${prefix}${i}`, value]);
   if (Array.isArray(x?.indices) && Array.isArray(x.values)) return x.indices.map((column, i) => [`${prefix}${column}`, x.values[i]]);

@@ -97,7 +97,7 @@ export class Turns {
         h('kbd', {}, 'Enter'), ' send, ', h('kbd', {}, 's'), ' skip, ', h('kbd', {}, 'u'), ' undo.'));
   }
 
-  /** Look for more, also for what was skipped. */
+  /** Look for more examples, including those that were skipped. */
   async again() {
     await this.outbox.sendAll();
     this.done.clear();

@@ -10,7 +10,7 @@ import { Turns } from '../label/turns.js';
 const MOST = 1_000;
 const KINDS = {
   missing: ['Labels that may be missing', 'These labels were not given, but are more probable than not. Most of the first ones are truly missing.'],
-  wrong: ['Labels that may be wrong', 'These labels were given, but are less probable than not. More than half of them are right, also of the first ones: read each example before you change it.'],
+  wrong: ['Labels that may be wrong', 'These labels were given, but are less probable than not. More than half of them are right, even among the first ones: read each example before you change it.'],
 };
 
 /** Return a section that lists how many doubts there are, and asks about them. */
