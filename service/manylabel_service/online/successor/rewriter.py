@@ -245,8 +245,8 @@ class Rewriter(SuccessorWriter):
                 _count(self.counted, entry, (change, indices), "")
             elif isinstance(change, Update) and change.corrects is not None:
                 left = self._moved(entry, change.corrects)
-            refused = isinstance(result.answer, ServiceError)
-            if refused or (result.replayed and result.answer.position != entry.position):
+            answer = result.answer
+            if isinstance(answer, ServiceError) or (result.replayed and answer.position != entry.position):
                 # Otherwise the change might be learnt now. A repetition also has the examples of the first request.
                 left = entry._replace(payload=encode(Update(())))
             amended.append(left)
