@@ -472,8 +472,8 @@ class _Restoring:
                 begin = segments[-1].through if segments else archived.begin
                 segments.append(await _put_segment(history, begin, waiting))
                 waiting = []
-        for place in archived.states:
-            if position_key(archived.begin) <= position_key(place) < position_key(position):
+        for place in archived.states:  # rollbacks return to those before the beginning
+            if position_key(place) < position_key(position):
                 data = await archived.snapshots.get(record, place)
                 assert data is not None
                 await self._store.snapshots.put(record, place, data, foreign=True, reasons=("history",))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -45,6 +45,7 @@ from manylabel_service.errors import (
     ModelGone,
     ReleaseTooOld,
     SnapshotNotFound,
+    UnreadableEntry,
 )
 from manylabel_service.jobs.supervision.child_process import remove_stale, task_directory
 from manylabel_service.online.history import segment
@@ -53,9 +54,11 @@ from manylabel_service.online.history.lineage import Lineage, LineageStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.follow import follow_of
+from manylabel_service.online.state.controls import Rollback
+from manylabel_service.online.state.log_entries import decode
 from manylabel_service.online.updates.files import ModelFiles
 from manylabel_service.settings import Settings
-from manylabel_service.storage import SEED, START, Entry, ModelMeta, Store, position_key
+from manylabel_service.storage import SEED, START, Entry, ModelMeta, SnapshotMeta, Store, position_key
 from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, ObjectMissing, Place
 from manylabel_service.trained.version_store import BLOBS as VERSION_BLOBS
 from manylabel_service.trained.version_store import KIND as VERSIONS
@@ -303,9 +306,16 @@ class Shipper:
             begin = SEED if follow.has_seed else START
         else:
             begin = max(await ModelFiles(record, self._store).history().begin(), floor, key=position_key)
-        if begin != START:
-            begin = await self._ship_first_state(record, prefix, begin)
-        return await self._continued(record, timeline, begin)
+        if begin == START:
+            return await self._continued(record, timeline, begin)
+        begin = await self._ship_first_state(record, prefix, begin)
+        cursor = await self._continued(record, timeline, begin)
+        # An interrupted pass may have archived entries after an earlier beginning, with fewer states.
+        reader, position = ModelFiles(record, self._store).history(), begin
+        while position_key(position) < position_key(cursor.through) and (entries := await reader.read(position)):
+            await self._ship_targets(record, cursor, entries)
+            position = entries[-1].position
+        return cursor
 
     async def _continued(self, record: ModelMeta, timeline: int, begin: str) -> _Cursor:
         """Return the end of a timeline after comparing its last part with the log. Raises LogLost, LogTrimmed or
@@ -340,11 +350,14 @@ class Shipper:
         await reader.read(last.position, 1)
 
     async def _ship_log(self, record: ModelMeta, cursor: _Cursor) -> None:
-        counts = await self._store.logs.entries_after({record: cursor.through}, 1)
-        if not counts.get(record):
-            return
+        # All that a new cursor has to ship may be in the history, unless the model follows: its log is empty.
+        if self._cursors.get(record.incarnation) is cursor or follow_of(record.spec) is not None:
+            counts = await self._store.logs.entries_after({record: cursor.through}, 1)
+            if not counts.get(record):
+                return
         reader = ModelFiles(record, self._store).history()
         while entries := await _next(reader, cursor.through):
+            await self._ship_targets(record, cursor, entries)
             part = await self._put_part(cursor, cursor.through, entries)
             size_bytes = sum(len(entry.payload) for entry in entries)
             cursor.through = part.through
@@ -391,15 +404,36 @@ class Shipper:
         for snapshot in sorted(snapshots, key=lambda each: position_key(each.position)):
             if position_key(snapshot.position) < position_key(begin):
                 continue
-            with self._scratch() as directory:
-                path = directory / "state"
-                async with aclosing(self._store.snapshots.read(record, snapshot.position)) as pieces:
-                    size_bytes, _ = await _spool(pieces, path)
-                if size_bytes < snapshot.size_bytes:
-                    continue
-                await self._writer.put_file(layout.state_key(prefix, snapshot.position), path)
-            return snapshot.position
+            if await self._put_state(record, prefix, snapshot):
+                return snapshot.position
         raise _NoState("there is no stored state from which its log can be replayed")
+
+    async def _ship_targets(self, record: ModelMeta, cursor: _Cursor, entries: list[Entry]) -> None:
+        """Ship the states before the timeline to which rollbacks among its entries return.
+
+        Raises HistoryDamaged if the store has lost one: another timeline can begin after the rollback.
+        """
+        if cursor.begin == START:
+            return
+        begin, lost = position_key(cursor.begin), None
+        for position, to in await asyncio.to_thread(_rollbacks, entries):
+            if position_key(to) < begin:
+                stored = {each.position: each for each in await self._store.snapshots.all(record)}
+                if to not in stored or not await self._put_state(record, cursor.prefix, stored[to]):
+                    lost = position
+        if lost is not None:
+            raise HistoryDamaged(record.name, cursor.begin, lost, "the target state of a rollback is missing")
+
+    async def _put_state(self, record: ModelMeta, prefix: str, snapshot: SnapshotMeta) -> bool:
+        """Ship a snapshot; return whether the store has all of it."""
+        with self._scratch() as directory:
+            path = directory / "state"
+            async with aclosing(self._store.snapshots.read(record, snapshot.position)) as pieces:
+                size_bytes, _ = await _spool(pieces, path)
+            if size_bytes < snapshot.size_bytes:
+                return False
+            await self._writer.put_file(layout.state_key(prefix, snapshot.position), path)
+        return True
 
     async def _ship_state(self, record: ModelMeta, cursor: _Cursor) -> None:
         """Ship the newest snapshot if the log since the last state is long."""
@@ -446,6 +480,16 @@ def _decoded(data: bytes) -> tuple[str, list[Entry]] | None:
         return segment.decode(data)
     except segment.DamagedSegment:
         return None
+
+
+def _rollbacks(entries: Sequence[Entry]) -> list[tuple[str, str]]:
+    """Return the positions of the rollbacks among entries, with the positions of their target states."""
+    found = []
+    for entry in entries:
+        with suppress(UnreadableEntry):
+            if isinstance(change := decode(entry.payload), Rollback):
+                found.append((entry.position, change.to))
+    return found
 
 
 async def _next(reader: HistoryReader, after: str) -> list[Entry]:

@@ -7,13 +7,16 @@ import re
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from pydantic import ValidationError
 from tests.service.archive.origin import (
     AWAY,
+    QUIET,
     Make,
     Origin,
+    learn,
     next_millisecond,
     opened,
     shipper,
@@ -28,6 +31,7 @@ from tests.support.waiting import eventually_async
 from manylabel_service.archive import layout
 from manylabel_service.archive.restoring import RestoreRefused, Without, restore
 from manylabel_service.archive.service import ArchiveService
+from manylabel_service.archive.shipping import Shipper
 from manylabel_service.settings import Settings
 from manylabel_service.storage import pieces_of
 from manylabel_service.storage.places.files import PARTIAL, FilePlace
@@ -97,6 +101,93 @@ async def test_an_archive_that_was_away_longer_than_the_history(place: FilePlace
     assert await restored_state(place, new_store, reached) == state
     await origin.learn(5)
     await passes.ship()
+    assert await restored_state(place, new_store) == last_state(origin)
+
+
+async def roll_back(origin: Origin, to: str) -> None:
+    replica = await origin.replica()
+    await replica.rollback(to)
+    origin.states[replica.position] = replica.model.to_bytes()
+    await origin.snapshot()
+
+
+async def learn_later(origin: Origin) -> None:
+    """Learn two examples after a rollback, whose keys are not those of earlier ones."""
+    replica = await origin.replica()
+    for _ in range(2):
+        await learn(replica, origin.rng, 1, "later")
+        origin.states[replica.position] = replica.model.to_bytes()
+
+
+@pytest.mark.parametrize("target", ["sqlite", "redis"])
+async def test_a_timeline_has_the_earlier_states_to_which_rollbacks_return(
+    target: str, place: FilePlace, new_store: Make
+) -> None:
+    origin = await start_origin(new_store("sqlite"), place, history_bytes=0)
+    await origin.registry.create(Fleet.spec())
+    for _ in range(2):
+        await origin.learn(3)
+        await origin.snapshot()
+    await roll_back(origin, "3")
+    assert await (await origin.replica()).history().begin() == "6"
+    await origin.shipper.ship()
+    await learn_later(origin)
+    await origin.shipper.ship()
+    await origin.fleet.end()
+
+    make = new_store(target)
+    store = await opened(make)
+    at = (await restore(place, store, Settings())).models["m"][1]
+    assert await stored_state(store) == last_state(origin)
+    await store.close()
+    other = await start_origin(make, place)
+    for position in list(origin.states)[5:]:
+        assert (await (await other.replica()).state_at(position)).to_bytes() == origin.states[position]
+    await other.shipper.ship()
+    store = await opened(new_store("sqlite"))
+    assert (await restore(place, store, Settings())).models["m"][0] == at, "the restored store is archived too"
+
+
+async def test_a_timeline_that_begins_again_has_the_earlier_states_too(
+    place: FilePlace, new_store: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupted pass began the timeline before the state to which a rollback returns."""
+    monkeypatch.setitem(QUIET, "snapshot_retention_count", 4)
+    origin = await start_origin(new_store("sqlite"), place, history_bytes=0)
+    await origin.registry.create(Fleet.spec())
+    for _ in range(4):
+        await origin.learn(3)
+        await origin.snapshot()
+    await roll_back(origin, "9")
+    with monkeypatch.context() as patch:
+        patch.setattr(Shipper, "_put_catalogue", AsyncMock(side_effect=AWAY))
+        with pytest.raises(PlaceUnavailable):
+            await origin.shipper.ship()
+    for _ in range(2):
+        await learn_later(origin)
+        await origin.snapshot()
+    await shipper(origin.store, place).ship()
+    begins = {part.after for part in layout.log_parts(await place.keys(""))}
+    assert begins == {"6", "13"}, "the rollback is in a part of the interrupted pass"
+    assert await (await origin.replica()).history().begin() == "12"
+    assert await restored_state(place, new_store) == last_state(origin)
+
+
+async def test_a_timeline_begins_after_a_rollback_whose_state_is_lost(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place, history_bytes=0)
+    await origin.registry.create(Fleet.spec())
+    for _ in range(2):
+        await origin.learn(3)
+        await origin.snapshot()
+    await roll_back(origin, "3")
+    await learn_later(origin)
+    record = (await origin.replica()).record
+    await origin.store.snapshots.retain(record, "3", drop="pin")
+    await origin.store.snapshots.retain(record, "3", drop="recent")
+    await origin.shipper.ship()
+    assert await restored_state(place, new_store) == last_state(origin)
+    await learn_later(origin)
+    await origin.shipper.ship()
     assert await restored_state(place, new_store) == last_state(origin)
 
 

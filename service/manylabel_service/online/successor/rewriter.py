@@ -227,7 +227,7 @@ class Rewriter(SuccessorWriter):
             await self._new_files.advance(self._new, entries[-1].position)
 
     async def _amended(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Apply entries to the old state, and return them without forgotten examples and rejected changes."""
+        """Apply entries to the old state, and return them without forgotten examples and changes without effect."""
         done = position_key(self._old.position)
         earlier = [entry for entry in entries if position_key(entry.position) <= done]
         later = entries[len(earlier) :]
@@ -245,7 +245,9 @@ class Rewriter(SuccessorWriter):
                 _count(self.counted, entry, (change, indices), "")
             elif isinstance(change, Update) and change.corrects is not None:
                 left = self._moved(entry, change.corrects)
-            if isinstance(result.answer, ServiceError):  # otherwise the change might be learnt now
+            answer = result.answer
+            if isinstance(answer, ServiceError) or (result.replayed and answer.position != entry.position):
+                # Otherwise the change might be learnt now. A repetition also has the examples of the first request.
                 left = entry._replace(payload=encode(Update(())))
             amended.append(left)
             await pace.rest()

@@ -214,6 +214,27 @@ async def test_refused_entries_stay_unlearnt_after_forgetting(lone_fleet: Any) -
     assert replica.model.updates == 1
 
 
+async def test_repetitions_in_the_log_stay_without_effect_after_forgetting(lone_fleet: Any) -> None:
+    """Requests are in the log twice if their answers are lost, and other servers get the retries."""
+    registry = await lone_fleet.start()
+    replica = await registry.create(lone_fleet.spec())
+    store, key, other = lone_fleet.store(registry), IdempotencyKey("k", b"d" * 16), IdempotencyKey("k2", b"e" * 16)
+    await replica.update([named(REF, a=1)])
+    renamed, update = Relabel("x", "y", key), Update((named("twice", c=1),), other)
+    changes = renamed, update, Update((named(b=1),)), renamed, update
+    _, first, *_ = await store.logs.append(replica.record, [encode(each) for each in changes], replica.position)
+    replica.poll()
+    await replica.sync()
+    assert (replica.model.updates, list(replica.model.labels.names)) == (3, ["y"])
+    await forgotten(registry)
+    replica = await registry.get("m")
+    assert (replica.model.updates, list(replica.model.labels.names)) == (2, ["x"]), "there was no label to rename"
+    assert (await forgotten(registry, Selection(positions=frozenset([first.position])))).examples == 1
+    assert refs_of(await entries_of(await registry.get("m"))) == [None]
+    replica = await registry.get("m")
+    assert (await replica.update([named("twice", c=1)], key=other)).replayed
+
+
 async def test_retries_of_forgotten_updates_learn_nothing(lone_fleet: Any) -> None:
     registry = await lone_fleet.start()
     replica = await registry.create(lone_fleet.spec())
