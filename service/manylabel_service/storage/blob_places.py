@@ -223,7 +223,7 @@ class OutsidePieces(BlobPlaces):
     async def drop(self, token: str, pieces: int | None = None) -> None:
         """Remove the pieces of a token, whose number may be unknown.
 
-        Raises `StorageUnavailable`, even if a write may still take effect, so that the pieces must be removed again.
+        Raises `StorageUnavailable` if the pieces must be removed again, because a write may still take effect.
         """
         if (writing := self._writing.pop(token, None)) is not None:
             await asyncio.gather(writing, return_exceptions=True)
@@ -243,7 +243,9 @@ class OutsidePieces(BlobPlaces):
         """Note a write whose outcome is unknown; a file system reports what it has done."""
         error = None if writing.cancelled() else writing.exception()
         if isinstance(error, PlaceUnavailable) and not isinstance(error.__cause__, OSError):
-            self._failed[token] = time.monotonic()
+            now = time.monotonic()
+            late = {token: at for token, at in self._failed.items() if now < at + LATE_SECONDS}
+            self._failed = {**late, token: now}
 
     def _key(self, token: str, number: int) -> str:
         name = _name(token)
