@@ -140,7 +140,7 @@ from it."""
 class SnapshotMeta:
     """Metadata of a snapshot of the state after the entry at `position` (`START` or `SEED`: before any entry).
 
-    The snapshot is deleted with the last of its `reasons`.
+    The snapshot is deleted with the last of its `reasons`. `pins` counts how often it was pinned.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -150,6 +150,7 @@ class SnapshotMeta:
     created_unix_ms: int
     extent: LogExtent = NO_EXTENT
     reasons: tuple[Reason, ...] = ("recent",)
+    pins: int = 0
 
     @property
     def pinned(self) -> bool:

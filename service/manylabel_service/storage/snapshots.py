@@ -221,11 +221,17 @@ class Snapshots:
 
     @gated
     async def retain(
-        self, record: ModelMeta, *positions: str, add: Reason | None = None, drop: Reason | None = None
-    ) -> bool:
+        self,
+        record: ModelMeta,
+        *positions: str,
+        add: Reason | None = None,
+        drop: Reason | None = None,
+        pins: int | None = None,
+    ) -> list[SnapshotMeta]:
         """Add or drop a reason of snapshots, which are deleted with their last one.
 
-        Returns False if there is no snapshot at one of the positions. Raises `ModelGone`.
+        With `pins`, a snapshot keeps its reasons if it was pinned more often meanwhile. Returns the snapshots as they
+        are then; none if there is no snapshot at one of the positions. Raises `ModelGone`.
         """
         normal, found = [_normal(position) for position in positions], list[SnapshotMeta]()
 
@@ -234,14 +240,15 @@ class Snapshots:
             for position in normal:
                 if (named := table.find(position)) is not None:
                     id, before = named
-                    found.append(before)
                     after = before if add is None else _with(before, add)
-                    after = replace(after, reasons=tuple(each for each in after.reasons if each != drop))
+                    if pins in (None, before.pins):
+                        after = replace(after, reasons=tuple(each for each in after.reasons if each != drop))
+                    found.append(after)
                     table = table.having(id, after) if after.reasons else table.without(id)
             return table
 
         await self._change(record, changed, urgent=add is None)
-        return len(found) == len(normal)
+        return found if len(found) == len(normal) else []
 
     async def _change(
         self, record: ModelMeta, change: Callable[[SnapshotTable], SnapshotTable], *, urgent: bool = False
@@ -335,12 +342,14 @@ class Snapshots:
 
 
 def _with(snapshot: SnapshotMeta, *reasons: Reason) -> SnapshotMeta:
-    return replace(snapshot, reasons=tuple(sorted({*snapshot.reasons, *reasons})))
+    pins = snapshot.pins + ("pin" in reasons)
+    return replace(snapshot, reasons=tuple(sorted({*snapshot.reasons, *reasons})), pins=pins)
 
 
 def _replacing(old: SnapshotMeta, new: SnapshotMeta) -> SnapshotMeta:
     """Return the metadata of a snapshot that replaces an equal one; the time is that of the later one."""
-    return replace(_with(new, *old.reasons), created_unix_ms=max(old.created_unix_ms, new.created_unix_ms))
+    created, pins = max(old.created_unix_ms, new.created_unix_ms), old.pins + ("pin" in new.reasons)
+    return replace(_with(new, *old.reasons), created_unix_ms=created, pins=pins)
 
 
 def _key(id: str, snapshot: SnapshotMeta) -> str:

@@ -496,6 +496,18 @@ async def test_a_replaced_snapshot_stays_pinned(store: Store) -> None:
     assert await store.snapshots.all(record) == []
 
 
+async def test_a_pin_stays_if_the_snapshot_was_pinned_again(store: Store) -> None:
+    record = await store.models.create("m", b"", b"state")
+    (first,) = await store.snapshots.retain(record, SEED, add="pin")
+    await store.snapshots.put(record, SEED, b"state")
+    (second,) = await store.snapshots.retain(record, SEED, add="pin")
+    assert second.pins > first.pins
+    (left,) = await store.snapshots.retain(record, SEED, drop="pin", pins=first.pins)
+    assert left.pinned
+    (left,) = await store.snapshots.retain(record, SEED, drop="pin", pins=second.pins)
+    assert not left.pinned
+
+
 async def test_a_snapshot_stays_while_there_is_a_reason(store: Store) -> None:
     record = await store.models.create("m", b"")
     positions = [entry.position for entry in await append(store, record, b"1", b"2")]

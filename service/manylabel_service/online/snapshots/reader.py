@@ -54,13 +54,15 @@ class SnapshotReader:
         """Protect a snapshot for as long as the log needs it; its position is in the syntax of the store. Raises
         SnapshotNotFound or NotCompiled."""
         record = await self.find(position)
-        if not await self._store.snapshots.retain(self._record, record.position, add="pin"):
+        pinned = await self._store.snapshots.retain(self._record, record.position, add="pin")
+        if not pinned:
             raise SnapshotNotFound(self._record.name, position)
         try:
             await self.load(record.position)
         except (DamagedState, NotCompiled) as error:
             if not record.pinned:
-                await self._store.snapshots.retain(self._record, record.position, drop="pin")
+                pins = pinned[0].pins
+                await self._store.snapshots.retain(self._record, record.position, drop="pin", pins=pins)
             if isinstance(error, NotCompiled):
                 raise
             raise SnapshotNotFound(self._record.name, position) from error

@@ -12,7 +12,8 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import SEED, START, UNREADABLE, ModelMeta, SnapshotMeta, Store, position_key
 
 PIN_SECONDS = 60.0
-"""Seconds for which an unneeded pin is retained, because a rollback may be about to enter the log."""
+"""Seconds for which an unneeded pin is retained, because a rollback may be about to enter the log. Each new pin of the
+snapshot begins them again."""
 
 log = structlog.get_logger()
 
@@ -58,7 +59,8 @@ class Retention:
         self._n_kept = n_kept
         self._archiver = archiver
         self._follows = follow_of(record.spec) is not None
-        self._needless_since: dict[str, float] = {}
+        # Time since when a pinned snapshot is not needed, by its position and number of pins.
+        self._needless_since: dict[tuple[str, int], float] = {}
 
     async def bytes_to_go(self, new: SnapshotMeta) -> int:
         """Return the bytes of the snapshots that `apply` will drop once this one is stored."""
@@ -101,9 +103,9 @@ class Retention:
 
     async def _unpin(self, model: OnlineModel, snapshots: list[SnapshotMeta], trimmed: str) -> None:
         needed = {to for entry, to in model.rollbacks if position_key(entry) > position_key(trimmed)}
-        needless = [s.position for s in snapshots if s.pinned and s.position not in needed]
+        needless = [(s.position, s.pins) for s in snapshots if s.pinned and s.position not in needed]
         now = time.monotonic()
-        self._needless_since = {position: self._needless_since.get(position, now) for position in needless}
-        for position, since in self._needless_since.items():
+        self._needless_since = {each: self._needless_since.get(each, now) for each in needless}
+        for (position, pins), since in self._needless_since.items():
             if now - since >= PIN_SECONDS:
-                await self._store.snapshots.retain(self._record, position, drop="pin")
+                await self._store.snapshots.retain(self._record, position, drop="pin", pins=pins)

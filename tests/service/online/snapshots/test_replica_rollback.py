@@ -1,6 +1,7 @@
 """Snapshots and rollbacks of a model with several replicas."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -96,6 +97,34 @@ class TestRollback:
             await one.take_snapshot()
         assert target.position in [snapshot.position for snapshot in await one.files.snapshots.list()]
         assert (await one.rollback(target.position)).updates == 1
+
+    async def test_an_old_pin_stays_for_a_rollback_that_another_server_appends(
+        self, fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now = 0.0
+        monkeypatch.setattr(retention, "time", SimpleNamespace(monotonic=lambda: now))
+        (registry,), (one,) = await fleet.hosted(1, snapshot_retention_count=1, history_bytes=0)
+        await learn(fleet, one, 1)
+        target = await one.take_snapshot()
+        store = fleet.store(registry)
+
+        async def pin() -> None:
+            assert await store.snapshots.retain(one.record, target.position, add="pin")
+
+        async def stays(seconds: float) -> bool:
+            nonlocal now
+            now += seconds
+            await learn(fleet, one, 1)
+            await one.take_snapshot()
+            return target.position in [each.position for each in await one.files.snapshots.list() if each.pinned]
+
+        await pin()  # of an earlier rollback, which the log no longer has
+        assert await stays(0.0)  # the first snapshot after the pin
+        assert await stays(0.9 * retention.PIN_SECONDS)
+        await pin()  # of a rollback that will enter the log
+        assert await stays(0.2 * retention.PIN_SECONDS)
+        assert await stays(0.9 * retention.PIN_SECONDS)
+        assert not await stays(0.2 * retention.PIN_SECONDS)
 
     async def test_a_damaged_target_is_restored_from_the_history(self, fleet: Any) -> None:
         (registry, _), (one, _) = await fleet.hosted(2)
