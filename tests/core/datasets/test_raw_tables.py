@@ -66,6 +66,8 @@ def kinds_of(report: TableReport) -> dict[str, str]:
         ("29.11.2024\n1.2.1970 06:00", [20056, 31.25]),
         ("29/11/2024\n1/2/1970", [20056, 31]),
         ("11/29/2024\n1/2/1970", [20056, 1]),
+        ("11/29/2024 6:00 PM\n1/2/1970, 12:00 am\n1/2/1970 12:00 p.m.", [20056.75, 1, 1.5]),
+        ("11/29/2024 16:00 PM\n1/2/1970 0:30 AM", ["11/29/2024 16:00 PM", "1/2/1970 0:30 AM"]),
         ("1/2/2024\n2/3/2024", ["1/2/2024", "2/3/2024"]),
         ("2024-02-30\n2024-02-28", ["2024-02-30", "2024-02-28"]),
         ("120,5\n80", [120.5, 80]),
@@ -520,6 +522,21 @@ def test_kinds_of_fields() -> None:
         ("2024-11-29 10:00Z\n2024-11-29 10:00", {}, "dates with and without an offset from UTC"),
         ("2024-02-28\n2024-02-27\n2024-02-30", {}, r"2 dates of 3 values, but also '2024-02-30' \(line 4\)"),
         ("TRUE\nFALSE\nmaybe", {}, r"2 truth values of 3 values, but also 'maybe' \(line 4\)"),
+        ("TRUE\n0\n1\nFALSE", {}, r"2 numbers of 4 values, but also 'TRUE' \(line 2\)"),
+        ("1\n" + "high\n" * 9, {}, r"1 number of 10 values, but also 'high' \(line 3\)"),
+        (
+            "1.234\n12.000",
+            {},
+            r"points that may be marks of thousands, such as '1.234' \(line 2\): it is read as 1.234",
+        ),
+        ("12.5 kg\n13 lbs\n12 kg", {}, r"numbers with the units 'kg', 'lbs', such as '12.5 kg' \(line 2\)"),
+        ("9:30\n10:00\n09:30\n12:15:30 PM", {}, r"times of day, such as '9:30' \(line 2\): all are categories"),
+        ("\n".join(f"u{max(i, 2)}" for i in range(40)), {}, "column 'c' has 38 different values in 40 rows: ignore it"),
+        (
+            "same\nsame\n" + "\n".join(f"u{i}" for i in range(1_100)),
+            {},
+            "more than 1,000 different values in 1,102 rows",
+        ),
         ("12 kg\n13 kg", {}, r"numbers with the unit 'kg', such as '12 kg' \(line 2\)"),
         ("1\nhigh\n2", {"number": "c"}, r"1 of 3 values of column 'c' are no numbers, such as 'high' \(line 3\)"),
         ("\n".join(map(str, range(5001, 5021))), {}, "column 'c' counts the rows: ignore it"),
@@ -529,6 +546,21 @@ def test_what_looks_strange_is_noted(column: str, options: dict[str, Any], note:
     cells = column.split("\n")
     text = "c,other,rock\n" + "".join(f"{cell},1,{i % 2}\n" for i, cell in enumerate(cells))
     assert re.search(note, "\n".join(report_of(text, label_columns="rock", **options).warnings))
+
+
+@for_each(
+    "column",
+    [
+        "1.234\n0.500",
+        "1.234\n12.0",
+        "5A\n7B\n9A",
+        "18-25\n26-35",
+        "one\n" * 10 + "\n".join("abcdefghij"),
+    ],
+)
+def test_what_is_plain_is_not_noted(column: str) -> None:
+    rows = "".join(f"{cell},{i % 2},{i % 3 % 2}\n" for i, cell in enumerate(column.split("\n")))
+    assert report_of("c,other,rock\n" + rows, label_columns="rock").warnings == ()
 
 
 def test_a_total_is_noted() -> None:

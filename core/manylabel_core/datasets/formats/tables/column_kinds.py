@@ -27,11 +27,18 @@ from manylabel_core.datasets.report import EXAMPLES, ColumnReport, OddCell
 Value = float | str | list[float] | list[str]
 """Value of a cell: a number, a category or text, a vector, or several categories."""
 
-MOSTLY = 0.5
-"""Share of numbers from which a column of categories is reported."""
+PARTLY = 0.1
+"""Share of numbers, truth values or dates from which a column of categories is reported."""
+
+DIFFERENT = 0.9
+"""Share of different values from which a column of categories is reported."""
+
+MAX_UNITS = 5
+"""Number of different units behind numbers up to which they are reported."""
 
 _CODE = re.compile(r"[A-Z]{2,3}")
-_WITH_WORD = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]+)?\s?([^\W\d_]{1,12}|\u00b0[CF]|[^\W\d_]{1,6}/[^\W\d_]{1,6})")
+_WITH_WORD = re.compile(r"[+-]?[0-9]+((?:[.,][0-9]+)?\s?)([^\W\d_]{1,12}|\u00b0[CF]|[^\W\d_]{1,6}/[^\W\d_]{1,6})")
+"""A number with a word behind it: what is between them besides digits, and the word."""
 
 
 @dataclass(slots=True)
@@ -221,6 +228,12 @@ class KindChooser:
                     line=line,
                 )
             column.read = _comma_number
+        elif self._decimal is None and scan.dotted and not scan.point and not scan.counts[STYLED]:
+            line, cell = scan.dotted
+            self.warnings.append(
+                f"column {shown(name)} has only points that may be marks of thousands, such as {shown(cell)} (line "
+                f"{line}): it is read as {float(cell):g}; state whether the decimal mark is '.' or ','"
+            )
         if scan.counts[STYLED]:
             self._check_styles(column, is_forced)
         if is_forced:
@@ -306,25 +319,40 @@ class KindChooser:
             )
         if is_forced or column.kind != "category" or not scan.solid:
             return
-        typed = {"numbers": (NUMBER, STYLED), "truth values": (FLAG,), "dates": (DATE,)}
+        typed = {"number": (NUMBER, STYLED), "truth value": (FLAG,), "date": (DATE,)}
         for what, kinds in typed.items():
             n_typed = sum(scan.counts[kind] for kind in kinds)
-            if MOSTLY * scan.solid < n_typed < scan.solid:
+            if PARTLY * scan.solid <= n_typed < scan.solid:
                 column.odd = tuple({OTHER, FLAG, STRINGS, VECTOR, INFINITE, DATE, NUMBER, STYLED}.difference(kinds))
                 line, cell = (scan.examples_of(*column.odd) or [(0, "")])[0]
                 self.warnings.append(
-                    f"column {name} has {n_typed:,} {what} of {scan.solid:,} values, but also {shown(cell)} (line "
-                    f"{line}): all are categories; as a number, other cells are missing values"
+                    f"column {name} has {n_typed:,} {what}{'s' * (n_typed > 1)} of {scan.solid:,} values, but also "
+                    f"{shown(cell)} (line {line}): all are categories; as a number, other cells are missing values"
                 )
-        values = scan.values
-        if unit := _word_behind_numbers(scan):
-            line, cell = scan.examples_of(OTHER)[0]
-            self.warnings.append(
-                f"column {name} has numbers with the unit {shown(unit)}, such as {shown(cell)} (line {line}): all are "
-                "categories; remove the unit to make them numbers"
+        line, cell = (scan.examples_of(OTHER) or [(0, "")])[0]
+        example = f"such as {shown(cell)} (line {line}): all are categories"
+        if units := _words_behind_numbers(scan):
+            listed = f"the unit {shown(units[0])}" if len(units) == 1 else f"the units {', '.join(map(shown, units))}"
+            remedy = (
+                "remove the unit to make them numbers" if len(units) == 1 else "convert them to numbers of one unit"
             )
-        if values is not None and scan.solid >= 20 and not scan.n_numbers and _all_differ(scan):
+            self.warnings.append(f"column {name} has numbers with {listed}, {example}; {remedy}")
+        if _are_times(scan):
+            self.warnings.append(
+                f"column {name} has times of day, {example}; write them as minutes to make them numbers"
+            )
+        values = scan.values
+        if values is None or scan.solid < 20 or scan.n_numbers:
+            return
+        if _all_differ(scan):
             self.warnings.append(f"column {name} has a different value in each row: ignore it, or make it a text")
+        elif sum(count == 1 for count in values.values()) >= DIFFERENT * len(values) and (
+            len(values) >= DIFFERENT * scan.solid or values.more
+        ):
+            number = f"{'more than ' if values.more else ''}{len(values):,}"
+            self.warnings.append(
+                f"column {name} has {number} different values in {scan.solid:,} rows: ignore it, or make it a text"
+            )
 
 
 def _all_differ(scan: ColumnScan) -> bool:
@@ -332,13 +360,21 @@ def _all_differ(scan: ColumnScan) -> bool:
     return (len(values) == scan.solid or values.more) and max(values.values(), default=0) <= 1
 
 
-def _word_behind_numbers(scan: ColumnScan) -> str | None:
-    """Return the one word that all numbers of a column have behind them, such as kg; None for other columns."""
+def _words_behind_numbers(scan: ColumnScan) -> list[str]:
+    """Return the few words that all numbers of a column have behind them, such as kg; none for other columns."""
     values = scan.values
     if values is None or len(values) < 2 or scan.counts[OTHER] != scan.solid:
-        return None
-    found = {match[1] if (match := _WITH_WORD.fullmatch(cell.strip())) else "" for cell in values}
-    return found.pop() if len(found) == 1 else None
+        return []
+    matches = [_WITH_WORD.fullmatch(cell.strip()) for cell in values]
+    found = sorted({match[2] for match in matches if match})
+    # Codes such as 5A and 7B have several letters behind numbers, too, but neither a space nor a fraction.
+    is_code = len(found) > 1 and not any(match and match[1] for match in matches)
+    return found if all(matches) and len(found) <= min(MAX_UNITS, len(values) // 2 + 1) and not is_code else []
+
+
+def _are_times(scan: ColumnScan) -> bool:
+    """Return whether all values of a column are times of day."""
+    return 0 < scan.counts[OTHER] == scan.solid and all(dates.is_time(cell.strip()) for cell in scan.values or ())
 
 
 def _styles(scan: ColumnScan) -> list[cells.Styled]:

@@ -58,6 +58,7 @@ class ColumnScan:
         "_kinds",
         "_missing",
         "counts",
+        "dotted",
         "examples",
         "first",
         "is_quoted",
@@ -91,6 +92,8 @@ class ColumnScan:
         """Whether its strings are in quotes."""
         self.point: tuple[int, str] | None = None
         """The first number with a point that is no mark of thousands, with its line."""
+        self.dotted: tuple[int, str] | None = None
+        """The first number with points that may all be marks of thousands, with its line."""
         self.padded: tuple[int, str] | None = None
         self.too_large: tuple[int, str] | None = None
         self.orders = dates.ORDERS
@@ -130,19 +133,25 @@ class ColumnScan:
         self.counts[EMPTY] += len(column) - len(filled)
         self.counts[NUMBER] += len(filled)
         self.first = self.first or filled[0]
-        if self.point is None and _POINT.search(joined):
-            self._find_point(column, lines)
+        if self.point is None and "." in joined:
+            self._note_points(column, lines, joined)
         if self.padded is None and _may_be_padded(joined) and _PADDED.search(joined):
             at = next((i for i, cell in enumerate(column) if _PADDED_CELL.fullmatch(cell)), None)
             self.padded = None if at is None else (lines[at], column[at])
         self._count_steps(numbers, len(filled) == len(column))
         return True
 
-    def _find_point(self, column: Sequence[str], lines: Sequence[int]) -> None:
+    def _note_points(self, column: Sequence[str], lines: Sequence[int], joined: str) -> None:
+        """Store the first number with a point of each kind."""
+        if self.dotted is not None and not _POINT.search(joined):
+            return
         for cell, line in zip(column, lines, strict=True):
-            if "." in cell and not cells.is_grouped(cell.strip(), ","):
+            if "." not in cell:
+                continue
+            if not cells.is_grouped(cell.strip(), ","):
                 self.point = line, cell[:MAX_CHARACTERS]
                 return
+            self.dotted = self.dotted or (line, cell[:MAX_CHARACTERS])
 
     def _count_steps(self, numbers: list[float], is_full: bool) -> None:
         start = self.counts[NUMBER] == len(numbers) and self.n == len(numbers) and numbers[0].is_integer()
@@ -174,8 +183,8 @@ class ColumnScan:
                 self.first = cell[:MAX_CHARACTERS]
             if kind != NUMBER:
                 self._store(cell, count, kind)
-            elif self.point is None and _POINT.search(cell):
-                self._find_point([cell], [first[cell]])
+            elif self.point is None and "." in cell:
+                self._note_points([cell], [first[cell]], cell)
             self._note(kind, cell, text, first[cell])
 
     def _kind(self, cell: str) -> tuple[int, str]:

@@ -12,8 +12,10 @@ MAX_CHARACTERS = 40
 
 _DATE = re.compile(
     r"(?:([0-9]{4})([-/])([0-9]{1,2})\2([0-9]{1,2})|([0-9]{1,2})([./-])([0-9]{1,2})\6([0-9]{4}))"
-    r"(?:[T ]([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(\.[0-9]{1,9})?)?\s?(Z|UTC|[+-][0-9]{2}:?[0-9]{2})?)?"
+    r"(?:(?:T|,? )([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(\.[0-9]{1,9})?)?"
+    r"(?:\s?([AaPp])\.?[Mm]\.?)?\s?(Z|UTC|[+-][0-9]{2}:?[0-9]{2})?)?"
 )
+_TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:\s?[AaPp]\.?[Mm]\.?)?")
 _DAY = timedelta(days=1)
 _EPOCH = datetime(1970, 1, 1)
 
@@ -36,7 +38,12 @@ def orders_of(cell: str) -> frozenset[str]:
 def has_offset(cell: str) -> bool:
     """Return whether a date has a time with an offset from UTC."""
     match = _DATE.fullmatch(cell)
-    return match is not None and match[13] is not None
+    return match is not None and match[14] is not None
+
+
+def is_time(cell: str) -> bool:
+    """Return whether a cell is a time of day without a date."""
+    return _TIME.fullmatch(cell) is not None
 
 
 def days(order: str, cell: str) -> float:
@@ -57,11 +64,15 @@ def _days(match: re.Match[str], order: str) -> float | None:
     else:
         year, (day, month) = match[8], (match[5], match[7]) if order == "day-month-year" else (match[7], match[5])
     hour, minute, second = (int(match[place] or 0) for place in (9, 10, 11))
+    if match[13]:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + 12 * (match[13] in "Pp")
     try:
         time = datetime(int(year), int(month), int(day), hour, minute, second)
         time += timedelta(seconds=float(match[12] or 0))
-        if match[13] not in (None, "Z", "UTC"):
-            sign, hours, minutes = match[13][0], int(match[13][1:3]), int(match[13][-2:])
+        if match[14] not in (None, "Z", "UTC"):
+            sign, hours, minutes = match[14][0], int(match[14][1:3]), int(match[14][-2:])
             offset = timedelta(hours=hours, minutes=minutes) * (-1 if sign == "-" else 1)
             time = time.replace(tzinfo=timezone(offset)).astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
