@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.alike import spelling
+from manylabel_core.datasets.formats.cells import styled, word_behind
+from manylabel_core.datasets.formats.tables.dates import orders_of
 from manylabel_core.records import TextSettings
 from manylabel_core.records.encoder import BARE
 from manylabel_core.records.number_fields import SETTLED, given_name
@@ -25,17 +28,20 @@ N_EXAMPLES = 3
 """Number of example values of a field."""
 MANY = 20
 """Number of categories from which the warnings about codes and ids are given."""
+FEW = 3
+"""Number of categories from which the warnings about dates and written numbers are given."""
 MOST = 0.9
 """Share of the categories, or of the examples, from which they are given."""
 SHOWN_CHARACTERS = 80
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
+_DIGIT = re.compile("[0-9]")
 
 
 class _Field:
     """Facts about a field from the feature names."""
 
-    __slots__ = ("column", "first", "is_text", "n_categories", "n_numeric", "name", "number")
+    __slots__ = ("column", "first", "is_text", "n_categories", "n_dates", "n_numeric", "n_written", "name", "number")
 
     def __init__(self, name: str, number: int, is_text: bool) -> None:
         self.name = name
@@ -43,7 +49,7 @@ class _Field:
         self.is_text = is_text
         self.column: int | None = None
         """Column of the number."""
-        self.n_categories = self.n_numeric = 0
+        self.n_categories = self.n_numeric = self.n_written = self.n_dates = 0
         self.first: list[str] = []
 
 
@@ -94,7 +100,7 @@ class ModelFields:
             field = fields.get(name)
             if field is None:
                 field = fields[name] = _Field(name, len(fields), name in self._texts)
-                self._alike.setdefault(name.casefold(), []).append(name)
+                self._alike.setdefault(spelling(name), []).append(name)
             if not equals:
                 field.column = column
             elif field.column is None or feature != given_name(name):
@@ -106,7 +112,11 @@ class ModelFields:
         if len(field.first) < N_EXAMPLES:
             field.first.append(value[:SHOWN_CHARACTERS])
         if not field.is_text:
-            field.n_numeric += _NUMBER.fullmatch(value) is not None
+            if _NUMBER.fullmatch(value):
+                field.n_numeric += 1
+            elif _DIGIT.search(value[:3]):
+                field.n_written += _is_written(value)
+                field.n_dates += bool(orders_of(value))
             self._columns.append(column)
             self._owners.append(field.number)
 
@@ -148,9 +158,9 @@ class ModelFields:
         warnings += _warnings_of_lengths(lengths or {})
         if field.n_categories and not is_text:
             warnings += _warnings_of_categories(field, n_category)
-        alike = self._alike[field.name.casefold()]
+        alike = self._alike[spelling(field.name)]
         if len(alike) > 1:
-            warnings.append(f"names differ only by case: {', '.join(alike[:5])}")
+            warnings.append(f"names differ only in case, spaces or Unicode form: {', '.join(map(repr, alike[:5]))}")
         return {
             "name": field.name,
             "kind": kind,
@@ -224,6 +234,22 @@ def _warnings_of_categories(field: _Field, n_category: float) -> list[str]:
             f"{field.n_numeric:,} values that are all numbers: send numbers if the size matters, such as 42 instead of "
             f'"42"; codes stay strings'
         )
+    if n >= FEW and field.n_dates >= MOST * n:
+        warnings.append(
+            f"{field.n_dates:,} values that are all dates, such as {field.first[0]!r}: send a number, such as the days "
+            "since 1970-01-01, if their order matters"
+        )
+    elif n >= FEW and field.n_written and field.n_written + field.n_numeric >= MOST * n:
+        warnings.append(
+            f"{field.n_written:,} values that are all numbers with marks or units, such as "
+            f'{field.first[0]!r}: send numbers, such as 1234.5 instead of "1.234,5 kg"'
+        )
     if n >= MANY and n_category > 0 and n >= MOST * n_category:
         warnings.append(f"{n:,} values in {int(n_category):,} examples, such as an id: leave it out if it is one")
     return warnings
+
+
+def _is_written(value: str) -> bool:
+    """Return whether a category is a number with a decimal comma, marks of thousands or a unit."""
+    word = word_behind(value)
+    return styled(value) is not None if word is None else word[1]

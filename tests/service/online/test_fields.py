@@ -92,7 +92,40 @@ def test_fields_have_kinds_shares_and_values() -> None:
             ["40 values in 40 examples, such as an id: leave it out if it is one"],
         ),
         ([named(**{f"text=v{i}": 1}) for i in range(40)], "text", "text", []),
-        ([named(Age=1), named(age=1), named(AGE=1)], "age", "number", ["names differ only by case: Age, age, AGE"]),
+        (
+            [named(Age=1), named(age=1), named(**{" AGE ": 1})],
+            "age",
+            "number",
+            ["names differ only in case, spaces or Unicode form: 'Age', 'age', ' AGE '"],
+        ),
+        (
+            [named(**{f"k={20 + i},5": 1}) for i in range(5)] * 2,
+            "k",
+            "category",
+            [
+                "5 values that are all numbers with marks or units, such as '20,5': send numbers, such "
+                'as 1234.5 instead of "1.234,5 kg"'
+            ],
+        ),
+        (
+            [named(**{f"k={20 + i} kg": 1}) for i in range(5)],
+            "k",
+            "category",
+            [
+                "5 values that are all numbers with marks or units, such as '20 kg': send numbers, such "
+                'as 1234.5 instead of "1.234,5 kg"'
+            ],
+        ),
+        (
+            [named(**{f"k=2026-11-0{1 + i}T12:00:00Z": 1}) for i in range(5)],
+            "k",
+            "category",
+            [
+                "5 values that are all dates, such as '2026-11-01T12:00:00Z': send a number, such as the days since "
+                "1970-01-01, if their order matters"
+            ],
+        ),
+        ([named(**{f"k={i}A": 1}) for i in range(5)], "k", "category", []),
         ([named(**{"k=x": 1, "price": 2}), named(**{"k=x": 1})] * 3, "price", "number", []),
     ],
 )

@@ -29,6 +29,8 @@ _MARKS = {
     mark: str.maketrans({other: None, mark: ".", **dict.fromkeys(_SPACES)}) for mark, other in ((".", ","), (",", "."))
 }
 
+_WITH_WORD = re.compile(r"[+-]?[0-9]+((?:[.,][0-9]+)?\s?)([^\W\d_]{1,12}|\u00b0[CF]|[^\W\d_]{1,6}/[^\W\d_]{1,6})")
+
 MISSING_NAMES = frozenset({"NA", "<NA>", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "NaT", "\\N"})
 """Words that programs write for a missing value in any column. They may also be names: Namibia is NA."""
 
@@ -106,6 +108,15 @@ def _value(text: str, mark: str) -> float | None:
         return None
     plain = text.translate(_MARKS[mark])
     return float(plain) if NUMBER.fullmatch(plain) else None
+
+
+def word_behind(cell: str) -> tuple[str, bool] | None:
+    """Return the word behind a number, such as kg; None for anything else.
+
+    The second value is True if a space or a fraction shows that the cell is no code, such as 5A.
+    """
+    match = _WITH_WORD.fullmatch(cell)
+    return None if match is None else (match[2], bool(match[1]))
 
 
 def is_grouped(cell: str, mark: str) -> bool:

@@ -37,8 +37,6 @@ MAX_UNITS = 5
 """Number of different units behind numbers up to which they are reported."""
 
 _CODE = re.compile(r"[A-Z]{2,3}")
-_WITH_WORD = re.compile(r"[+-]?[0-9]+((?:[.,][0-9]+)?\s?)([^\W\d_]{1,12}|\u00b0[CF]|[^\W\d_]{1,6}/[^\W\d_]{1,6})")
-"""A number with a word behind it: what is between them besides digits, and the word."""
 
 
 @dataclass(slots=True)
@@ -365,11 +363,11 @@ def _words_behind_numbers(scan: ColumnScan) -> list[str]:
     values = scan.values
     if values is None or len(values) < 2 or scan.counts[OTHER] != scan.solid:
         return []
-    matches = [_WITH_WORD.fullmatch(cell.strip()) for cell in values]
-    found = sorted({match[2] for match in matches if match})
-    # Codes such as 5A and 7B have several letters behind numbers, too, but neither a space nor a fraction.
-    is_code = len(found) > 1 and not any(match and match[1] for match in matches)
-    return found if all(matches) and len(found) <= min(MAX_UNITS, len(values) // 2 + 1) and not is_code else []
+    words = [word for cell in values if (word := cells.word_behind(cell.strip())) is not None]
+    found = sorted({word for word, _ in words})
+    is_code = len(found) > 1 and not any(is_measure for _, is_measure in words)
+    is_few = len(found) <= min(MAX_UNITS, len(values) // 2 + 1)
+    return found if len(words) == len(values) and is_few and not is_code else []
 
 
 def _are_times(scan: ColumnScan) -> bool:
