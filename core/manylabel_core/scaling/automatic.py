@@ -89,7 +89,7 @@ class AutomaticScaling(Scaling):
 
     def counts(self) -> FeatureCounts:
         moments = self._moments[: self.n_features]
-        columns = (moments[:, row] for row in (HAVING, COUNT, MEAN, SQUARES, LAST))
+        columns = (moments[:, row] for row in (HAVING, COUNT, MEAN, SQUARES, LAST, SINCE))
         return FeatureCounts(int(self._count[0]), *columns)
 
     def learn(self, rows: Rows) -> Rows:

@@ -25,6 +25,7 @@ class FeatureCounts(NamedTuple):
     mean: NDArray[np.float64]  # mean of these values since the last change of the level or unit
     squares: NDArray[np.float64]  # sum of their squared distances from the mean
     last: NDArray[np.float64]  # the last of these values
+    since: NDArray[np.float64]  # number of these values
 
 
 class Scaling(Part):

@@ -32,6 +32,9 @@ FEW = 3
 """Number of categories from which the warnings about dates and written numbers are given."""
 MOST = 0.9
 """Share of the categories, or of the examples, from which they are given."""
+N_BEFORE, SHARE_BEFORE = 20, 0.05
+"""Least number, and share, of the values of a number before a change of its level that make the change a warning; a few
+wild values are none."""
 SHOWN_CHARACTERS = 80
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
@@ -158,6 +161,8 @@ class ModelFields:
         warnings += _warnings_of_lengths(lengths or {})
         if field.n_categories and not is_text:
             warnings += _warnings_of_categories(field, n_category)
+        if field.column is not None and counts is not None:
+            warnings += _warnings_of_levels(field.column, counts)
         alike = self._alike[spelling(field.name)]
         if len(alike) > 1:
             warnings.append(f"names differ only in case, spaces or Unicode form: {', '.join(map(repr, alike[:5]))}")
@@ -225,6 +230,16 @@ def _warnings_of_kinds(kinds: list[str], n_number: float, n_category: float, cou
     shares = n_number / n, n_category / n
     each = " and ".join(f"a {kind} in {100 * share:.0f} %" for kind, share in zip(kinds, shares, strict=True))
     return [f"was {each} of its examples: each is another feature"]
+
+
+def _warnings_of_levels(column: int, counts: FeatureCounts) -> list[str]:
+    """Return a warning if the level or the unit of a number has changed."""
+    if column >= len(counts.since):
+        return []
+    n, n_all = int(counts.since[column]), counts.nonzero[column]
+    if n_all - n < max(N_BEFORE, SHARE_BEFORE * n_all):
+        return []
+    return [f"its level or unit has changed: only the last {n:,} values scale it; check whether it is still the same"]
 
 
 def _warnings_of_categories(field: _Field, n_category: float) -> list[str]:

@@ -126,6 +126,13 @@ def test_fields_have_kinds_shares_and_values() -> None:
             ],
         ),
         ([named(**{f"k={i}A": 1}) for i in range(5)], "k", "category", []),
+        (
+            [named(k=20 + i * 7 % 10 + 273 * (i >= 40)) for i in range(80)],
+            "k",
+            "number",
+            ["its level or unit has changed: only the last 31 values scale it; check whether it is still the same"],
+        ),
+        ([named(k=20 + i * 7 % 10) for i in range(80)] + [named(k=1e6)], "k", "number", []),
         ([named(**{"k=x": 1, "price": 2}), named(**{"k=x": 1})] * 3, "price", "number", []),
     ],
 )
