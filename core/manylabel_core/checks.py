@@ -62,7 +62,7 @@ def check_zero_one(name: str, matrix: Any) -> None:
         part = stored[first : first + step]
         wrong = (part != 0) & (part != 1)  # NaN fails both comparisons
         if wrong.any():
-            raise ValueError(f"{name} must hold only 0 and 1, not {part[wrong].flat[0]}")
+            raise ValueError(f"{name} must contain only 0 and 1, not {part[wrong].flat[0]}")
 
 
 _CHECKED_ENTRIES = 1 << 18

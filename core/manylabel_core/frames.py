@@ -64,7 +64,7 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
     if values.dtype == object:
         values = np.array([np.nan if _is_missing(value) else value for value in values])
     if values.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must hold numbers, not {values.dtype}")
+        raise ValueError(f"{name} must contain numbers, not {values.dtype}")
     return values.astype(np.float64)
 
 

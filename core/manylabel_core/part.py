@@ -50,7 +50,8 @@ class Array(NamedTuple):
         """Raise ValueError if an array does not have the type and the shape for these sizes, or exceeds a bound."""
         expected = np.dtype(self.dtype), self.shape_of(sizes)
         if (array.dtype, array.shape) != expected:
-            raise ValueError(f"state must hold {name} of {expected[0]} and shape {expected[1]}, not {array.shape}")
+            found = f"{array.dtype} of {array.shape}"
+            raise ValueError(f"state: {name} must be {expected[0]} of shape {expected[1]}, not {found}")
         before: tuple[Any, ...] = (slice(None),) * self._axis
         for index, (least, most) in enumerate(self.bounds):
             part = array if len(self.bounds) == 1 else array[(*before, index)]

@@ -234,7 +234,7 @@ def _as_matrix(matrix: Matrix, name: str, columns: str) -> Any:
     if given.ndim != 2:
         raise ValueError(f"{name} must be 2-D of shape (n_samples, {columns}), not {given.ndim}-D")
     if given.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must hold real numbers, not {given.dtype}")
+        raise ValueError(f"{name} must contain real numbers, not {given.dtype}")
     if given.dtype.kind == "b" or given.dtype == np.float16:
         given = given.astype(np.float32)
     if given.shape[1] > MAX_COLUMNS:

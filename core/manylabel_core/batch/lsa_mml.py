@@ -196,8 +196,8 @@ class LSAMML(LSAMMLParameters, ViewModel):
             reached = run.run(before, trace, self.tol, self.max_iter)
             if not (reached.converged or reached.stopped):
                 warn_of_convergence(
-                    f"not converged in max_iter={self.max_iter} iterations: the last one lowered the objective by "
-                    f"{reached.gap:.2g} of it",
+                    f"not converged in max_iter={self.max_iter} iterations: the last iteration lowered the "
+                    f"objective by the share {reached.gap:.2g}, more than tol",
                     stacklevel=4,
                 )
             self._describe(tuple(views), run, names, widths)

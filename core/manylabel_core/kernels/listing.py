@@ -125,11 +125,11 @@ def why_not_shipped() -> str:
     try:
         built = json.loads((SHIPPED / BUILT_FOR).read_text())
     except FileNotFoundError:
-        return "this package came without compiled functions"
+        return "this package contains no compiled functions"
     for name, value in environment().items():
         if built[name] != value:
             return f"the compiled functions of this package are for {name} {built[name]}, and this is {value}"
-    return "the compiled functions of this package are of other sources"
+    return "the compiled functions of this package were built from other sources"
 
 
 def environment() -> dict[str, str]:

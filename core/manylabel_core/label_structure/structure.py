@@ -183,7 +183,7 @@ def check(groups: Sequence[Group], parents: Mapping[str, str]) -> dict[str, int]
         while (label := path[-1]) not in depths and label in parents:
             path.append(parents[label])
             if len(path) > len(parents) + 1:
-                raise InvalidStructure(("parents", child), "is its own ancestor, or the child of a label that is")
+                raise InvalidStructure(("parents", child), "must not be its own ancestor, and no ancestor of it may be")
         depth = depths.get(path[-1], 0)
         for above, label in enumerate(reversed(path)):
             depths[label] = depth + above

@@ -636,10 +636,10 @@ class Pipeline:
         """Give this empty pipeline the parts of a state, before it is restored; raise ValueError if that is invalid."""
         lengths = arrays.get("vectors.lengths")
         if lengths is None and "vectors.moments" in arrays:
-            raise ValueError("state must hold vectors.lengths")
+            raise ValueError("state: vectors.lengths is missing")
         if lengths is not None:
             if lengths.dtype != np.int64 or lengths.ndim != 1 or not len(lengths):
-                raise ValueError("state must hold vectors.lengths, 1-D of int64")
+                raise ValueError("state: vectors.lengths must be a 1-D array of int64, and not empty")
             self._take_vectors(lengths.tolist())
         if self._ranks is not None:
             self._stack.expect(arrays)
@@ -654,7 +654,7 @@ class Pipeline:
         expected = self.arrays()
         for name, like in expected.items():
             if name not in arrays or (arrays[name].dtype, arrays[name].ndim) != (like.dtype, like.ndim):
-                raise ValueError(f"state must hold {name}, {like.ndim}-D of {like.dtype}")
+                raise ValueError(f"state: {name} must be a {like.ndim}-D array of {like.dtype}")
         owned = {name: np.array(arrays[name], order="C") for name in expected}
         n_rows, self.n_labels = self.model.size(owned)
         self.model.restore(owned, n_rows, self.n_labels)

@@ -91,14 +91,14 @@ class Deferral(NamedTuple):
         """Return the decision; raise ValueError if it cannot come from a `Parity`."""
         values = self.values
         if values.shape != (_rule.N_VALUES,) or not np.isfinite(values).all():
-            raise ValueError(f"a deferral has {_rule.N_VALUES} finite numbers")
+            raise ValueError(f"a deferral must have {_rule.N_VALUES} numbers, all finite")
         sure, ask, rate = values[_rule.SURE], values[_rule.ASK], values[_rule.RATE]
         if sure not in (0, 1) or ask not in (0, 1) or not MIN_AUDIT_RATE <= rate <= 1.0:
-            raise ValueError("a deferral has two flags, and a rate from 0.01 to 1")
+            raise ValueError("flags of a deferral must be 0 or 1, and its rate from 0.01 to 1")
         if not sure and (rate < 1.0 or not ask):
-            raise ValueError("a deferral of an unsure example must ask, with a rate of 1")
+            raise ValueError("a deferral of an unsure example must ask the teacher, with a rate of 1")
         if (np.abs(values[_rule.INPUTS :]) > 4.0).any() or abs(values[_rule.SCORE]) > 8.0:
-            raise ValueError("a deferral has inputs from -4 to 4 and a score from -8 to 8")
+            raise ValueError("inputs of a deferral must be from -4 to 4, and its score from -8 to 8")
         return self
 
 

@@ -82,18 +82,18 @@ class Decision(NamedTuple):
         """Return the decision; raise ValueError if it cannot come from a `Promise`."""
         values = self.values
         if values.ndim != 1 or len(values) < _pass.HEADER or not np.isfinite(values).all():
-            raise ValueError("a decision has at least 12 finite numbers")
+            raise ValueError("a decision must have at least 12 numbers, all finite")
         if len(values) != _pass.HEADER + _pass.FIELDS * values[_pass.N] or values[_pass.N] > MAX_CANDIDATES:
-            raise ValueError("a decision has 5 numbers for each candidate")
+            raise ValueError(f"a decision must have at most {MAX_CANDIDATES} candidates, with 5 numbers each")
         candidates, flags = self._candidates, values[_pass.FLAGS]
         columns = candidates[:, _pass.COLUMN]
         if flags not in range(8) or not np.isin(candidates[:, _pass.CANDIDATE_FLAGS], (0, 2, 3)).all():
-            raise ValueError("a decision has flags that do not exist")
+            raise ValueError("flags of a decision must be 0 to 7, and those of a candidate 0, 2 or 3")
         if (columns != np.floor(columns)).any() or (np.diff(columns, prepend=-1) <= 0).any():
-            raise ValueError("a decision has ascending columns")
+            raise ValueError("columns of a decision must be ascending integers, at least 0")
         probabilities = candidates[:, _pass.PROBABILITY]
         if (probabilities < 0).any() or (probabilities > 1).any() or (values[_pass.TOTAL : _pass.SCORE] < 0).any():
-            raise ValueError("a decision has probabilities from 0 to 1, and sums of them")
+            raise ValueError("probabilities of a decision must be from 0 to 1, and their sums at least 0")
         return self
 
 

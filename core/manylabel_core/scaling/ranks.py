@@ -31,10 +31,10 @@ def n_ranked_of(arrays: Mapping[str, NDArray[Any]]) -> int:
     """Return the number of ranked features in a state; raise ValueError if it is invalid."""
     slots = arrays.get("ranks.slots", np.zeros(0))
     if slots.dtype != np.int64 or slots.ndim != 1:
-        raise ValueError("state must hold ranks.slots, 1-D of int64")
+        raise ValueError("state: ranks.slots must be a 1-D array of int64")
     n_ranked = int(slots.max(initial=0))
     if n_ranked > MAX_RANKED:
-        raise ValueError(f"state must hold ranks.slots of at most {MAX_RANKED}")
+        raise ValueError(f"state: ranks.slots must be at most {MAX_RANKED}")
     return n_ranked
 
 
@@ -104,7 +104,7 @@ class Ranks(Part):
         values, weights = sketches[:, VALUE], sketches[:, WEIGHT]
         ascending = (np.diff(values) > 0.0) | ~used[:, 1:]
         if not ascending.all() or ((weights > 0.0) != used).any() or (values[~used] != 0.0).any():
-            raise ValueError("ranks.sketches must have ascending values with positive weights, then zeros")
+            raise ValueError("state: ranks.sketches must have ascending values with positive weights, then zeros")
         ranked = np.sort(slots[slots > 0])
         if (ranked != np.arange(1, 1 + len(ranked))).any() or (sizes[slots > 0] < MIN_VALUES).any():
-            raise ValueError("state must hold ranks.slots with each number once, of features with several values")
+            raise ValueError("state: ranks.slots must number each feature with several values once")

@@ -121,4 +121,4 @@ class VectorScaling(Part):
 
     def _check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         if (np.diff(arrays["rows_before"]) < 0).any():
-            raise ValueError("state must hold vectors.rows_before that ascend")
+            raise ValueError("state: vectors.rows_before must ascend")

@@ -125,7 +125,7 @@ class ArchivedLog:
             self.through = self._parts[-1].through
         ends = [self._model.through, *(part.through for part in parts)]
         if position_key(last := max(ends, key=position_key)) > position_key(self.through):
-            what = f"the log of model {self._model.name!r} after position {self.through}, on the way to {last}"
+            what = f"the log of model {self._model.name!r} after position {self.through}, up to {last}"
             self.missing = ObjectMissing(f"{what} ({self._prefix}log/{self.through}_...)")
 
     @property

@@ -173,11 +173,11 @@ class _Restoring:
         await self._check_idle()
         for mark in (await self._marks.all()).values():
             if isinstance(mark, UNREADABLE):
-                raise RestoreRefused(f"{mark}; it has the restore that is incomplete, so restore into an empty store")
+                raise RestoreRefused(f"{mark}: it describes an incomplete restore; restore into an empty store")
             left = mark.model
             if left != name:
-                what = "all of the archive" if left is None else f"--model {left}"
-                raise RestoreRefused(f"a restore of {what} into this store is incomplete: repeat it")
+                what = "the whole archive" if left is None else f"--model {left}"
+                raise RestoreRefused(f"a restore of {what} into this store is incomplete: run it again first")
             await self.wipe(name)
         if name is None:
             await self._check_empty()

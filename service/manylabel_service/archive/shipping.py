@@ -182,8 +182,8 @@ class Shipper:
         stores = {key.removeprefix(layout.STORES) for key in await self._place.keys(layout.STORES)}
         if others := stores - {origin.id, *origin.restored_from}:
             raise OtherStore(
-                f"the archive has the store {min(others)}, which is not this one ({origin.id}): give each store a "
-                "separate address, and stop this server if the other store was restored from it"
+                f"the archive belongs to the store {min(others)}, not to this one ({origin.id}): give each store its "
+                "archive; if the other store was restored from this one, stop this server"
             )
         await self._writer.put(layout.store_key(origin.id), origin.to_bytes())
         catalogues = sorted(await self._place.keys(layout.catalogue_prefix(origin.id)))
@@ -406,7 +406,7 @@ class Shipper:
                 continue
             if await self._put_state(record, prefix, snapshot):
                 return snapshot.position
-        raise _NoState("there is no stored state from which its log can be replayed")
+        raise _NoState("no stored state allows its log to be replayed")
 
     async def _ship_targets(self, record: ModelMeta, cursor: _Cursor, entries: list[Entry]) -> None:
         """Ship the states before the timeline to which rollbacks among its entries return.

@@ -72,7 +72,7 @@ class Explainer:
         except NotLinear as error:
             raise InvalidField(("explain",), f"must be 0 or omitted: {NOT_LINEAR}") from error
         except ValueError as error:
-            raise InvalidField(("explain",), f"cannot be done: {error}") from error
+            raise InvalidField(("explain",), f"is not possible: {error}") from error
         self._left -= sum(1 + len(each.features) for each in found)
         if self._left < 0:
             detail = (

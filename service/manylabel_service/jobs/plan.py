@@ -79,8 +79,8 @@ def _check_learnable(spec: JobSpec, found: DatasetMeta, n_views: int) -> None:
         able = ", ".join(name for name, trainer in TRAINERS.items() if trainer.weights)
         raise InvalidJob(
             ("data", "dataset"),
-            f"must have no weights, because {spec.trainer} does not support them, but {found.name} has them: choose "
-            f"one of {able}",
+            f"must have no weights, because {spec.trainer} does not support weights: choose another dataset, "
+            f"or one of {able}",
         )
     if found.labels == 0:
         raise InvalidJob(("data", "dataset"), f"must have labels; {found.name} has none")

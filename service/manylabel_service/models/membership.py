@@ -144,7 +144,7 @@ class Membership:
                 await self._beat()
             except StoreTooNew as error:
                 self.refusal = error
-                log.error("release_too_old", error=str(error), action="other replicas serve it; run the newer release")
+                log.error("release_too_old", error=str(error), action="run the newer release; other replicas serve it")
             except StorageUnavailable:
                 self._looked_at = 0.0
             except Exception:

@@ -99,7 +99,7 @@ class Promoter:
             digest=None if key is None else key.digest.hex(),
         )
         name = follower.name
-        busy = NotPromotable(name, f"model {leader.name!r} is already being replaced; try again when that has ended")
+        busy = NotPromotable(name, f"model {leader.name!r} is already being replaced; try again later")
         await self._successions.begin(leader.record, promotion, lambda _: busy)
         task = self._successions.work(leader.name, promotion, self._promote(leader, follower, promotion))
         try:

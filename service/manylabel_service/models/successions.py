@@ -179,7 +179,7 @@ class Successions:
         found = await asyncio.to_thread(replica.model.checksum)
         if (replica.position, found) != (position, checksum):
             raise ReplayDiffers(
-                f"the history does not lead to the state that {replica.name} has at position {position}"
+                f"replay of the history gives another state than {replica.name} has at position {position}"
             )
 
     async def replace(self, name: str, change: Change, successions: Pairs) -> None:

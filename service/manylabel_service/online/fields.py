@@ -203,7 +203,7 @@ def _warnings_of_lengths(lengths: dict[int, int]) -> list[str]:
         return []
     listed = " and ".join(f"{length:,}" for length in lengths)
     settled = [length for length, seen in lengths.items() if seen >= SETTLED]
-    return [f"had vectors of {listed} numbers" + (f": the field takes {settled[0]:,} now" if settled else "")]
+    return [f"had vectors of {listed} numbers" + (f": only {settled[0]:,} are accepted now" if settled else "")]
 
 
 def _warnings_of_kinds(kinds: list[str], n_number: float, n_category: float, counts: FeatureCounts | None) -> list[str]:

@@ -166,7 +166,7 @@ class PredictionStore:
         expired_at_ms = timestamp_of(id) + 1000 * self._ttl_seconds
         if expired_at_ms > now_ms():
             raise PredictionNotFound(id)
-        raise PredictionExpired(id, f"{rfc3339(expired_at_ms)} (ttl {self._ttl_seconds:g} s)")
+        raise PredictionExpired(id, f"it was stored until {rfc3339(expired_at_ms)} (ttl {self._ttl_seconds:g} s)")
 
     def _intact(self, id: str, kept: bytes) -> StoredPrediction | None:
         try:

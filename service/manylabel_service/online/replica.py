@@ -482,7 +482,7 @@ class Replica(Applier):
             if not deferral.ask:
                 raise PredictionNotDeferred(id, example.source)
             if not example.y.complete:
-                detail = f"must be complete, a list of names: it is the answer of {example.source!r} to count"
+                detail = f"must be a complete list of names, because it is the answer of {example.source!r}"
                 raise InvalidExample(index, ("y",), detail)
 
     @when_loaded
@@ -534,7 +534,7 @@ class Replica(Applier):
             raise ExampleNotFound(self.name, *place, f"the entry has {n_examples:,} examples")
         example = update.examples[place[1]]
         if not self.model.learns(example):
-            detail = f"the model does not learn labels from {example.source!r}: send the example with its true labels"
+            detail = f"the model does not learn labels from {example.source!r}, so it has nothing to correct"
             raise ExampleNotFound(self.name, *place, detail)
         self.model.check_learnt(place)
         if (corrected_at := self.model.corrections.find(place).corrected_at) is not None:

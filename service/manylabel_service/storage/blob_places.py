@@ -236,7 +236,7 @@ class OutsidePieces(BlobPlaces):
             keys = [self._key(token, number) for number in range(pieces)]
         await _attempt(address, _all(place.delete(key) for key in keys))
         if time.monotonic() < self._failed.get(token, -math.inf) + LATE_SECONDS:
-            raise StorageUnavailable(f"{TITLE} {address} may still execute a write that failed", heals=True)
+            raise StorageUnavailable(f"a write to {TITLE} {address} failed, but may still take effect", heals=True)
         self._failed.pop(token, None)
 
     def _note_failure(self, token: str, writing: asyncio.Future[bool]) -> None:

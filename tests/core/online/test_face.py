@@ -97,10 +97,10 @@ def assert_unchanged(model: FALT, before: dict[str, Any]) -> None:
         ({"X": np.full((2, 5), 1e16)}, r"X\[0, 0\] is 1e\+16: values must be finite and at most 1e\+15"),
         ({"X": X[0]}, "X must be 2-D"),
         ({"X": X[:3]}, "Y must have 3 rows, like X, not 2"),
-        ({"Y": Y[:2] * 2}, "Y must hold only 0 and 1"),
+        ({"Y": Y[:2] * 2}, "Y must contain only 0 and 1"),
         ({"Y": Y[0]}, "Y must be 2-D"),
         ({"known": np.ones((2, 4))}, r"known must have the shape of Y, \(2, 3\), not \(2, 4\)"),
-        ({"known": np.full((2, 3), 0.5)}, "known must hold only 0 and 1"),
+        ({"known": np.full((2, 3), 0.5)}, "known must contain only 0 and 1"),
     ],
 )
 def test_bad_arguments_are_named_and_change_nothing(make: type[FALT], bad: dict[str, Any], message: str) -> None:

@@ -155,7 +155,7 @@ def consume(
     except KafkaFailed as error:
         raise Failure(printable(str(error))) from error
     except NotLearnt as error:
-        hint = "" if dead_letters is not None else "; --dead-letters TOPIC goes on after such messages"
+        hint = "" if dead_letters is not None else "; use --dead-letters TOPIC to continue after such messages"
         raise Failure(f"{topic}, {printable(str(error))}{hint}") from error
 
 

@@ -148,11 +148,11 @@ def _of_the_stream(both: Sequence[Compared]) -> dict[str, Any]:
         )
     ends = _apart(sorted(set(first.examples) & set(second.examples)), size)
     if not ends:
-        raise Failure("the histories have no point in common: compare the models with --data FILE")
+        raise Failure("the metrics histories do not overlap: compare the models with --data FILE")
     metrics = {name: _over_windows(name, first, second, ends) for name in PREQUENTIAL}
     note = None
     if len(ends) < LEAST_WINDOWS:
-        note = f"no intervals: they need {LEAST_WINDOWS * size:,} examples, or a file (--data)"
+        note = f"no confidence intervals: they need {LEAST_WINDOWS * size:,} examples, or a file (--data)"
     return {"examples": ends[-1], "unit": "examples of their streams", "metrics": metrics, "note": note}
 
 

@@ -51,8 +51,8 @@ def evaluate(
     precision: Annotated[
         float | None,
         Option(
-            help="Count the labels that may be applied unseen at this precision, by the account of the model's promise "
-            "or, with a file, of a promise that begins with the first row.",
+            help="Show how many labels could be applied without review at this precision: from the account of the "
+            "model's promise or, with a file, from a promise that begins with the first row.",
         ),
     ] = None,
     as_json: AsJson = False,

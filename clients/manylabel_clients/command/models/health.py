@@ -24,9 +24,9 @@ REASONS = {
     "plural": "the names are the singular and the plural of one word",
     "slip": "the names differ in one letter",
     "together": "they are nearly always given together",
-    "alike": "the model cannot tell them apart; most such labels are near ones, not the same: read examples first",
+    "alike": "the model cannot tell them apart; most such labels are related, but not the same: read examples first",
     "implied": "nearly all examples with the one also have the other",
-    "unused": "it has not been used for three times its longest gap before; such labels often return",
+    "unused": "it has been unused three times longer than ever before; such labels often return",
     "rare": "it is rare, and was last used long ago; such labels often return",
 }
 """Reasons of the suggestions that have a request."""

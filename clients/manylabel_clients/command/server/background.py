@@ -131,7 +131,7 @@ class Background:
                 continue
             if isinstance(entry, dict) and entry.get("error"):
                 return str(entry["error"])
-        return f"{lines[-1] if lines else 'it said nothing'} ({self.log})"
+        return f"{lines[-1] if lines else 'it printed nothing'} ({self.log})"
 
 
 def _not_ready(http: httpx2.Client, url: str) -> ManyLabelError | None:

@@ -33,7 +33,7 @@ class Secret:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"a key is not pickled: pass it to the other process as {KEY_VARIABLE}")
+        raise TypeError(f"an API key cannot be pickled: set {KEY_VARIABLE} in the other process")
 
 
 def authorization(api_key: str | Secret | None) -> dict[str, str]:

@@ -124,8 +124,8 @@ def unexpected(response: httpx2.Response) -> UnexpectedResponse:
     """Return the error to raise for a success that cannot be understood."""
     kind = response.headers.get("content-type", "no content type")
     return UnexpectedResponse(
-        f"{response.url} responded {response.status_code} with {kind}, which is not understood: "
-        "is this the address of a ManyLabel server, and of a version this client knows?"
+        f"{response.url} responded {response.status_code} with {kind}, which this client "
+        "cannot read: check that this is the address of a ManyLabel server, and that its version fits the client"
     )
 
 

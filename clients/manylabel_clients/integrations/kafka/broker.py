@@ -140,7 +140,7 @@ class Topic:
                 if one.code() not in _GONE and not one.retriable():
                     raise kafka.KafkaException(one)
         if errors:
-            self._note(f"not committed: {errors[0].str()}; these messages will be read again, and not learnt again")
+            self._note(f"not committed: {errors[0].str()}; these messages will be read again, but not learnt twice")
 
     def lag(self) -> dict[int, int]:
         """Return the number of messages after the position of this consumer, by partition."""

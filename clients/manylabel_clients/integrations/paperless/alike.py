@@ -13,7 +13,7 @@ REASONS = {
     "plural": "singular and plural of one word?",
     "slip": "the names differ in one letter",
     "together": "nearly always given together",
-    "alike": "the model cannot tell them apart; most such pairs are near ones, so read documents of both",
+    "alike": "the model cannot tell them apart; most such labels are related, but not the same: read documents of both",
 }
 ADVICE = (
     "To merge two in paperless: filter the documents by the first, give all of them the second in a bulk edit, and "

@@ -65,7 +65,7 @@ class Cursors:
             for time in (found.modified, found.added):
                 parse_time(time)
             if not all(type(id) is int for id in found.predicted):
-                raise TypeError("predicted must be ids")
+                raise TypeError("predicted must contain ids")
         except (TypeError, ValueError, OverflowError) as error:
             action = "name another file with --state, or delete this one to begin from the first document"
             raise PaperlessError(f"{path} is not the progress of this sidecar ({error}): {action}") from error

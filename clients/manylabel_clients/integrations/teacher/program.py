@@ -30,7 +30,7 @@ class Program:
     def __init__(self, command: str | Sequence[str], timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._command = shlex.split(command) if isinstance(command, str) else list(command)
         if not self._command:
-            raise ValueError("a command has a program")
+            raise ValueError("the command must begin with a program")
         self._timeout_seconds = timeout_seconds
 
     def __call__(self, x: Any) -> list[str]:

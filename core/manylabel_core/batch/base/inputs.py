@@ -28,7 +28,7 @@ def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
             f"{names_hint(Y)}"
         )
     if Y.dtype.kind not in "biuf":
-        raise ValueError(f"Unknown label type: Y must hold only 0 and 1, not values of type {Y.dtype}{names_hint(Y)}")
+        raise ValueError(f"Unknown label type: Y must contain only 0 and 1, but its type is {Y.dtype}{names_hint(Y)}")
     check_zero_one("Unknown label type: Y", Y)
     if Y.shape[0] != n_samples:
         hint = "; is it transposed?" if Y.shape[1] == n_samples else ""
@@ -47,7 +47,7 @@ def check_label_names(names: Iterable[str] | None, Y: Any, n_labels: int) -> NDA
         return None
     found = np.array([str(name) for name in columns], dtype=object)
     if len(found) != n_labels or len(set(found)) != n_labels:
-        raise ValueError(f"label_names must hold {n_labels} different names, one for each column of Y")
+        raise ValueError(f"label_names must contain {n_labels} different names, one for each column of Y")
     return found
 
 

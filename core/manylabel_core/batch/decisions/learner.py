@@ -90,7 +90,8 @@ class DecidingLearner(BaseEstimator):
         if not self.needs_folds or n_samples >= 2 * self.folds:
             return None
         return (
-            f"no thresholds or probabilities: {self.folds} folds need at least {2 * self.folds} rows, not {n_samples}"
+            f"thresholds and probabilities are not fitted: {self.folds} folds need at least {2 * self.folds} rows, "
+            f"not {n_samples}"
         )
 
     def for_fold(self) -> Self:
@@ -129,8 +130,8 @@ class DecidingLearner(BaseEstimator):
         """
         if self.curves_ is None:
             raise ValueError(
-                "no probabilities were fitted: calibrate must be True, or None and optimise not 'none', and `fit` "
-                "needs at least 2 rows a fold"
+                "no probabilities were fitted: set calibrate=True, or optimise to a metric; `fit` needs at least 2 "
+                "rows for each fold"
             )
         return probabilities(scores, self.curves_)
 
@@ -146,7 +147,8 @@ class DecidingLearner(BaseEstimator):
             try:
                 fold.fit(**self._without(given, rows[held]))
             except TooFewRows as error:
-                warnings.warn(f"no thresholds or probabilities: a fold cannot be learnt, {error}", stacklevel=4)
+                why = f"thresholds and probabilities are not fitted, because a fold cannot be learnt: {error}"
+                warnings.warn(why, stacklevel=4)
                 return
             if told.stopped:
                 return

@@ -94,7 +94,7 @@ def representation(normal: Matrix, right: Matrix) -> Matrix:
     try:
         factor = cho_factor(normal, lower=True)
     except LinAlgError as error:
-        raise ValueError("ridge must be larger: without it a solution is not unique") from error
+        raise ValueError("ridge must be larger, because the solution is not unique") from error
     return np.ascontiguousarray(cho_solve(factor, right.T).T)
 
 

@@ -155,7 +155,7 @@ def choose_labels(header: Header, labels: int | Sequence[str] | None) -> set[str
     if labels is None:
         labels = meka_option(header.relation)
     if labels is None:
-        cure = "give its Mulan XML, their names, or their number: n for the first, -n for the last n attributes"
+        cure = "pass the Mulan XML of the file, their names, or their number (n: the first n, -n: the last n)"
         raise BadDataset(f"the label attributes are unknown: {cure}")
     if isinstance(labels, int):
         if not 0 < abs(labels) <= len(names):

@@ -103,7 +103,7 @@ class _Reading:
         if self._single != (views is None):
             raise ValueError(f"x has {'no views' if views is None else 'views'}, unlike earlier rows")
         if not given or len(self._views.keys() | given.keys()) > MAX_VIEWS:
-            raise ValueError(f"views must name 1 to {MAX_VIEWS} different views in all rows together")
+            raise ValueError(f"all rows together must have 1 to {MAX_VIEWS} different views")
         for name, features in given.items():
             if name not in self._views:
                 check_name(name, "views")
@@ -141,8 +141,8 @@ class _Reading:
                 if len(y) < len(self._labels):
                     name = next(label for label in self._labels if label not in y)
                     raise ValueError(
-                        f"label {shown(name)} is unknown, but others are not: a dataset needs all labels of a row, or "
-                        "none; an empty cell can also mean that a label is false"
+                        f"label {shown(name)} is unknown, but other labels of the row are known: a dataset needs all "
+                        "labels of a row, or none; to read empty cells as false, set empty to 'none'"
                     )
             else:
                 self._check_complete(y, line)
@@ -158,9 +158,9 @@ class _Reading:
         first, labels = self._complete
         if different := labels.symmetric_difference(y):
             raise ValueError(
-                f"y has the truth of other labels than in line {first}, such as {shown(min(different))}: a dataset "
-                "needs all labels in each row; list the relevant labels instead, if all others are irrelevant; online "
-                "models also learn partial labels"
+                f"y has not the same labels as line {first}, such as {shown(min(different))}: a dataset needs all "
+                "labels in each row; if labels without a value are false, send y as a list of the true labels; only "
+                "online models learn partial labels"
             )
 
     def done(self) -> Dataset:

@@ -83,10 +83,10 @@ class Archive:
                 raise BadDataset(f"{name!r} is not a NumPy array: {_said(error)}") from None
         if not _TYPE.fullmatch(type_name):
             kind = "object" if "O" in type_name else shown(type_name)
-            raise BadDataset(f"{name!r} must hold numbers or strings, not {kind}")
+            raise BadDataset(f"{name!r} must contain numbers or strings, not {kind}")
         header = Header(shape, np.dtype(type_name))
         if not header.dtype.itemsize:
-            raise BadDataset(f"{name!r} must hold numbers or strings, not items of 0 bytes")
+            raise BadDataset(f"{name!r} must contain numbers or strings, not items of 0 bytes")
         if len(shape) != dimensions:
             raise BadDataset(f"{name!r} must have {dimensions} dimension(s), not {len(shape)}")
         return header

@@ -114,9 +114,7 @@ class Detectors(Part):
         for name in ("alarms", "lengths"):
             check_range(f"drift.{name}", arrays[name], 0, int(arrays["seen"][EXAMPLES]))
         if not are_windows(arrays["lengths"], arrays["sums"], arrays["runs"]):
-            raise ValueError(
-                "state must hold in drift.sums and drift.runs the number of errors in drift.lengths, each from 0 to 1"
-            )
+            raise ValueError("state: drift.sums and drift.runs must match the errors counted by drift.lengths")
 
 
 def n_rows(length: int) -> int:

@@ -132,13 +132,13 @@ def stored_rows(name: str, arrays: Mapping[str, NDArray[Any]], n_features: int) 
     """Return the rows of the state of some points; raise ValueError unless compiled functions can rely on them."""
     indptr, indices, values = rows = Rows(*(arrays[f"{name}.{part}"] for part in Rows._fields))
     if len(indptr) < 1 or indptr[0] != 0 or indptr[-1] != len(indices) or len(indices) != len(values):
-        raise ValueError(f"state must hold a {name}.indptr from 0 to the number of indices and values")
+        raise ValueError(f"state: {name}.indptr must begin with 0, and end with the number of indices and of values")
     if (indptr[1:] < indptr[:-1]).any():
-        raise ValueError(f"state must hold a {name}.indptr that ascends")
+        raise ValueError(f"state: {name}.indptr must ascend")
     begins = np.zeros(len(indices) + 1, dtype=np.bool_)
     begins[indptr] = True
     if ((indices[1:] <= indices[:-1]) & ~begins[1:-1]).any():
-        raise ValueError(f"state must hold {name}.indices that ascend in each row")
+        raise ValueError(f"state: {name}.indices must ascend in each row")
     check_range(f"{name}.indices", indices, 0, n_features - 1)
     # Rounding to float32 may have increased the largest value slightly.
     check_range(f"{name}.values", values, -1.001 * MAX_MAGNITUDE, 1.001 * MAX_MAGNITUDE)

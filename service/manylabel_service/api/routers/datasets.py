@@ -97,7 +97,7 @@ class Upload(Parameters):
         """Return the options of the reader of the format. Raises a Problem for an option that the format lacks."""
         for parameter, formats in _OF_FORMAT.items():
             if getattr(self, parameter) is not None and self.format not in formats:
-                raise wrong(parameter, f"is for {' and '.join(formats)} only, not for {self.format}")
+                raise wrong(parameter, f"is allowed only for {' and '.join(formats)}, not for {self.format}")
         columns = self.columns()
         of_others = {"labels": columns, "zero_based": self.zero_based}
         options = self._parts(columns) if self.format in RECORDS else of_others
@@ -110,17 +110,15 @@ class Upload(Parameters):
             raise wrong("label_columns", "cannot be combined with tags")
         if columns is None and self.tags is None:
             if self.format != "ndjson":
-                raise wrong("label_columns", f"is missing: {self.format} needs it, or tags")
+                raise wrong("label_columns", f"is missing: the format {self.format} needs label_columns or tags")
             if self.separator is not None:
-                raise wrong("separator", "needs label_columns, which names the field with labels")
+                raise wrong("separator", "needs label_columns, the name of the field with labels")
             if self.weight is not None:
-                raise wrong(
-                    "weight", "is only for records with label_columns; items with x and y have their weight in weight"
-                )
+                raise wrong("weight", "needs label_columns; items with x and y have their weight in the field weight")
         lists = self.format == "ndjson" or self.separator is not None
         is_one = columns in (1, -1) and self.format != "ndjson" if isinstance(columns, int) else len(columns or ()) == 1
         if columns is not None and lists and not is_one:
-            raise wrong("label_columns", "must be one name: that of the column or field that lists the labels")
+            raise wrong("label_columns", "must be one name, that of the column or field that lists the labels")
         return {
             "label_columns": abs(columns) if isinstance(columns, int) else columns,
             "tags": self.tags,
@@ -264,7 +262,8 @@ async def upload_dataset(
     with ExitStack() as stack:
         files = await receive(request, datasets, context.settings, stack)
         if LABELS in files and (query.format != "arff" or "labels" in options):
-            raise Problem("invalid_request", "the part labels is only for arff without the parameter label_columns")
+            detail = "the part labels is allowed only for arff, and only without the parameter label_columns"
+            raise Problem("invalid_request", detail)
         file = files.pop(FILE)
         record = await datasets.add(query.name, file, query.format, options, files)
     response.headers["Location"] = f"/v1/datasets/{query.name}"

@@ -26,7 +26,7 @@ class GateOfPromise(ResponseModel):
     state: Literal["learning", "open", "closed"]
     """`learning`: the gate has never been open. `closed`: it closed because there were too many errors."""
     why: str
-    """Reason for the state, such as "11 of 15 right in the shadow"."""
+    """Reason for the state, such as "11 of 15 correct in shadow mode"."""
     room: int
     """Number of errors that the gate tolerates before it closes."""
     openings: int

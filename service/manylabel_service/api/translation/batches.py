@@ -41,7 +41,7 @@ async def to_items(
     check_known(document, ())
     examples = validated(Batch, document, described={(): described}).examples
     if len(examples) > max_examples:
-        raise batch_too_large(f"the batch has {len(examples):,} examples, and may have {max_examples:,}")
+        raise batch_too_large(f"the batch has {len(examples):,} examples; at most {max_examples:,} are allowed")
     values = [convert(item, ("examples", index)) async for index, item in in_slices(enumerate(examples))]
     return Items(values, batch=True)
 

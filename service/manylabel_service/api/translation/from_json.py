@@ -204,7 +204,7 @@ def _features(
 
 def _sparse(x: SparseFeatures, at: Path, max_features: int) -> Features:
     if len(x.indices) != len(x.values):
-        raise invalid((*at, "values"), f"must have as many elements as indices, {len(x.indices)}; has {len(x.values)}")
+        raise invalid((*at, "values"), f"must have {len(x.indices)} elements, one for each index; has {len(x.values)}")
     indices = np.array(x.indices, dtype=np.int32)
     values = np.array(x.values, dtype=np.float32)
     if (indices[1:] <= indices[:-1]).any():

@@ -217,7 +217,7 @@ async def giving_way(upload: Upload, seconds: float) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         if upload.gave_way:
-            raise NotReady("the upload was idle, and other uploads needed its slot") from None
+            raise NotReady("the upload was aborted, because it was idle and another upload needed its slot") from None
         raise Problem("stream_idle", f"the upload took longer than the limit of {seconds:g} s") from None
     finally:
         upload.release = None

@@ -73,7 +73,7 @@ class ParseQueue:
         late = self._clock() + seconds - deadline
         if late > 0:
             after = max(1, round(late))
-            detail = f"large bodies wait {self._max_seconds:g} s to be parsed, the limit: retry in {after} s"
+            detail = f"large bodies would wait more than {self._max_seconds:g} s to be parsed: retry in {after} s"
             raise Problem("queue_full", detail, headers={"Retry-After": str(after)})
 
 
@@ -164,7 +164,7 @@ def _check_containers(raw: bytes, what: str) -> None:
     stack = np.zeros(_MAX_DEPTH, dtype=np.uint8)
     *_, opened = next_cut(np.frombuffer(raw, dtype=np.uint8), 0, len(raw), stack, 0)
     if opened > allowed:
-        detail = f"{what} has {opened:,} lists and objects, and may have {allowed:,}; {FIXED}"
+        detail = f"{what} has {opened:,} lists and objects; at most {allowed:,} are allowed; {FIXED}"
         raise Problem("body_too_large", detail)
 
 

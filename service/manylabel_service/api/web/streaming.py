@@ -57,7 +57,7 @@ class Writer:
                 "slow_client_disconnected",
                 request_id=request_id,
                 path=path,
-                reason=f"it received nothing for {self._seconds:g} s",
+                reason=f"the client received nothing for {self._seconds:g} s",
             )
             raise ClientDisconnect from None
 

@@ -206,7 +206,7 @@ async def _learn(request: Request, context: Context, replica: Replica) -> Update
     if not isinstance(items, list) or not items:
         raise invalid((), "must be a list of documents, at least one")
     if len(items) > (most := settings.limits.max_batch_examples):
-        raise batch_too_large(f"the list has {len(items):,} documents, and may have {most:,}")
+        raise batch_too_large(f"the list has {len(items):,} documents; at most {most:,} are allowed")
     started, pace = time.perf_counter(), Pace()
     reader = DocumentReader(replica.records, settings.max_features)
     columns = replica.model.details.columns_by_uri()

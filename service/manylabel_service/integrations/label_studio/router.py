@@ -166,7 +166,7 @@ async def _body(request: Request, context: Context, kind: type[Sent]) -> Sent:
     for field in ("tasks", "annotation", "task"):
         items = document.get(field) if isinstance(document, dict) else None
         if isinstance(items, list) and len(items) > most:
-            raise batch_too_large(f"{field} has {len(items):,} items, and may have {most:,}")
+            raise batch_too_large(f"{field} has {len(items):,} items; at most {most:,} are allowed")
     return validated(kind, document, (), _place)
 
 

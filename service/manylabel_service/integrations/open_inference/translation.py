@@ -86,11 +86,11 @@ async def to_examples(
     """
     n = n_examples(tensors[0])
     if n > max_examples:
-        raise batch_too_large(f"the batch has {n:,} examples, and may have {max_examples:,}")
+        raise batch_too_large(f"the batch has {n:,} examples; at most {max_examples:,} are allowed")
     names = [tensor.asked.name for tensor in tensors]
     _check_names(names, signature)
     if n * len(tensors) > MAX_ROWS:
-        raise batch_too_large(f"the inputs have {n * len(tensors):,} rows together, and may have {MAX_ROWS:,}")
+        raise batch_too_large(f"the inputs have {n * len(tensors):,} rows together; at most {MAX_ROWS:,} are allowed")
     if names == [EXAMPLE] and tensors[0].asked.datatype == "BYTES":
         return await _from_strings(tensors[0], n, convert)
     if signature.vectors and names != [EXAMPLE]:

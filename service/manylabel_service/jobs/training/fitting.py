@@ -178,7 +178,8 @@ class FitRun:
         try:
             folded = self._out_of_fold(learnt, parts, lambda _: wanted.for_fold(), self._label_scores)
         except TooFewRows as error:
-            self.report("log", {"text": f"no thresholds or probabilities: a fold cannot be learnt, {error}"})
+            why = f"thresholds and probabilities are not fitted, because a fold cannot be learnt: {error}"
+            self.report("log", {"text": why})
             parts, folded = [], []
             self.checkpoint = FitCheckpoint(undecided=True)
         estimator = self._fitted(wanted.for_fold(), learnt, Fold(0, len(parts)))

@@ -110,9 +110,9 @@ def check_ignored(count: Any, n_columns: int, limit: FeatureLimit | LabelLimit |
     """Return the validated count of ignored features or labels of an untrusted state. Raises ValueError."""
     most = most_of(limit, "ignore")
     if type(count) is not int or not 0 <= count < 2**63:
-        raise ValueError("ignored: expected a count")
+        raise ValueError("ignored must be an integer of at least 0")
     if count and n_columns != most:
-        raise ValueError("ignored: must be 0 below the limit")
+        raise ValueError("ignored must be 0 if the limit is not reached")
     return count
 
 

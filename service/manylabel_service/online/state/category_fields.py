@@ -78,7 +78,7 @@ class CategoryFields:
             return found
         counts = _counts("categories", arrays, len(fields))
         if len(fields) > MAX_CATEGORY_FIELDS:
-            raise ValueError(f"categories: expected at most {MAX_CATEGORY_FIELDS} fields")
+            raise ValueError(f"categories: at most {MAX_CATEGORY_FIELDS} fields are allowed")
         found.seen = dict(zip(fields, counts, strict=True))
         if any(seen < SETTLED for seen in counts):
             found._watch(names.names)
@@ -102,12 +102,12 @@ def number_fields(arrays: Arrays, facts: Any) -> NumberFields:
     names = Vocabulary.from_state(_group("numbers", arrays)).names
     seen, always = _counts("numbers", arrays, len(names)), arrays["numbers.always"]
     if always.ndim != 1 or always.dtype != np.bool_ or len(always) != len(names) or len(names) > MAX_NUMBER_FIELDS:
-        raise ValueError(f"numbers: expected at most {MAX_NUMBER_FIELDS} fields, each with a flag")
+        raise ValueError(f"numbers: at most {MAX_NUMBER_FIELDS} fields are allowed, each with a flag")
     if not isinstance(facts, dict) or any(type(fact) is not bool for fact in facts.values()):
-        raise ValueError("numbers: expected facts")
+        raise ValueError("numbers: facts must be an object of booleans")
     counted, begun, of_records = facts["counted"], facts["begun"], facts["of_records"]
     if (not counted and (names or begun or of_records)) or (not begun and (always.any() or of_records)):
-        raise ValueError("numbers: the facts do not match the fields")
+        raise ValueError("numbers: the facts and the fields contradict each other")
     if not counted:
         return NumberFields(None)
     in_all = frozenset(name for name, is_in in zip(names, always.tolist(), strict=True) if is_in)
@@ -126,7 +126,7 @@ def numbers_among(features: Sequence[str]) -> NumberFields:
 def _counts(part: str, arrays: Arrays, n_fields: int) -> list[int]:
     counts = arrays[f"{part}.seen"]
     if counts.shape != (n_fields,) or counts.dtype != np.int8 or ((counts < 0) | (counts > SETTLED)).any():
-        raise ValueError(f"{part}: expected a number of examples of each field, up to {SETTLED}")
+        raise ValueError(f"{part}: each field must have a number of examples from 0 to {SETTLED}")
     listed: list[int] = counts.tolist()
     return listed
 

@@ -172,9 +172,9 @@ class Relabel(Control):
         paused: bool | None = None,
     ) -> "Relabel":
         if not isinstance(label, str) or not (to is None or isinstance(to, str)) or type(merges) is not bool:
-            raise ValueError("expected two labels, and a flag for a merge")
+            raise ValueError("a renaming must have a label, a new label and a merge flag")
         if paused is not None and (type(paused) is not bool or to is not None or merges):
-            raise ValueError("expected one label, and a flag for a pause")
+            raise ValueError("a pause must have a pause flag, and no second label")
         return cls(label, to, key, merges, paused)
 
     def to_json(self) -> dict[str, Any]:
@@ -214,7 +214,7 @@ class Describe(Control):
     def read(cls, key: IdempotencyKey | None, edits: dict[str, dict[str, Any]]) -> "Describe":
         known = isinstance(edits, dict) and len(edits) <= MAX_DESCRIBED
         if not (known and all(isinstance(label, str) for label in edits)):
-            raise ValueError(f"expected at most {MAX_DESCRIBED} labels")
+            raise ValueError(f"label details must be an object of at most {MAX_DESCRIBED} labels")
         for edit in edits.values():
             check_edit(edit)
         return cls(edits, key)
@@ -256,7 +256,7 @@ class Regroup(Control):
             found = tuple(Group(name, tuple(labels), choose) for name, labels, choose in groups)
             names = [*parents, *parents.values(), *(label for group in found for label in group.labels)]
             if not all(isinstance(label, str) for label in names):
-                raise ValueError("expected names of labels")
+                raise ValueError("groups and parents must contain names of labels")
             label_groups.check_written(found, parents)
         except (InvalidField, AttributeError) as error:
             raise ValueError(str(error)) from error
@@ -351,10 +351,10 @@ class Served(Control):
     ) -> "Served":
         numbers = (version, *counts, now_ms, expires_ms)
         if len(counts) != 3 or any(type(number) is not int or not 0 <= number < 2**53 for number in numbers):
-            raise ValueError("expected counts and times")
+            raise ValueError("counts and times must be integers from 0 to 2^53 - 1")
         for id, rate in audits:
             if not ulid.valid(id) or type(rate) is not float or not MIN_AUDIT_RATE <= rate <= 1.0:
-                raise ValueError("expected ids of predictions and the probabilities of their audits")
+                raise ValueError("an audit must have the id of a prediction and an audit rate")
         answered, empty, unsure = counts
         return cls(
             version, tuple((id, rate) for id, rate in audits), (answered, empty, unsure), now_ms, expires_ms, key

@@ -123,20 +123,22 @@ class Corrections:
                     position_key(each)
                 checked = None if columns is None else frozenset(columns)
                 if type(index) is not int or index < 0 or not _are_columns(checked or (), n_labels):
-                    raise ValueError("expected indices and columns of labels")
+                    raise ValueError("a corrected example must have an index and columns of labels")
                 corrections._checked[position, index] = Checked(at, checked)
             for position, n_examples in unlearnt:
                 position_key(position)
                 if type(n_examples) is not int or n_examples < 1:
-                    raise ValueError("expected numbers of examples")
+                    raise ValueError("the number of examples of an update must be at least 1")
                 corrections._unlearnt[position] = n_examples
         except (TypeError, AttributeError, msgpack.UnpackException) as error:
             raise ValueError(f"corrections: {error}") from error
         count = corrections.count
         if type(count) is not int or not 0 <= count < 2**53 or len(corrections._checked) > MAX_CHECKED:
-            raise ValueError("corrections: expected a count, and at most the maximum of examples")
+            raise ValueError(
+                f"corrections: the count must be at least 0, and at most {MAX_CHECKED:,} examples are allowed"
+            )
         if len(corrections._unlearnt) > MAX_UNLEARNT:
-            raise ValueError(f"corrections: expected at most {MAX_UNLEARNT:,} updates that were not learnt")
+            raise ValueError(f"corrections: at most {MAX_UNLEARNT:,} updates that were not learnt are allowed")
         return corrections
 
 

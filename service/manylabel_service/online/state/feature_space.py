@@ -474,11 +474,11 @@ class FeatureSpace:
         categories = CategoryFields.from_arrays(arrays, names)
         found = replace(self.layout, **facts, vectors=vectors, n_vectors=n_vectors, numbers=numbers)
         if type(found.size) is not int or type(found.fixed) is not bool or not 0 <= found.size <= MAX_COLUMNS:
-            raise ValueError("layout: expected a size and a flag for a fixed size")
+            raise ValueError("layout must have a size, and a flag that says whether the size is fixed")
         as_declared = found == self.layout and names == self.names
         bare = found.numbers == _NO_NUMBERS and not categories.seen
         if not (as_declared and bare if found.declared else _undeclared(found, names, bare)):
-            raise ValueError("layout: it does not match the names or the declared features")
+            raise ValueError("layout does not match the names or the declared features")
         columns = IndexColumns.from_array(arrays["indices"])
         self._check_indices(columns.indices, found)
         if self._limit is not None:
@@ -497,7 +497,7 @@ class FeatureSpace:
         if indices.size and not (numbered and indices.max() < size):
             raise ValueError("indices: an index is missing or too high")
         if numbered and layout.fixed and not layout.declared and len(indices) != size:
-            raise ValueError(f"indices: a dense example has all {size}, not {len(indices)}")
+            raise ValueError(f"indices of a model with dense examples must be all {size}, not {len(indices)}")
 
 
 def _are_alike(own: dict[str, NDArray[Any]], arrays: dict[str, NDArray[Any]]) -> bool:
@@ -516,9 +516,9 @@ def _checked_vectors(given: Any) -> tuple[tuple[tuple[str, int], ...], tuple[int
         named = isinstance(name, str) and 1 <= len(name.encode()) <= MAX_NAME_BYTES
         counts = type(length) is int and 1 <= length <= MAX_VECTOR_LENGTH and type(seen) is int and 0 <= seen <= SETTLED
         if not (named and counts):
-            raise ValueError("layout: expected vectors with a name, a length and a number of examples")
+            raise ValueError("layout: a vector must have a name, a length and a number of examples")
     if len(blocks) != len(given) or len(blocks) > MAX_VECTOR_FIELDS:
-        raise ValueError(f"layout: expected at most {MAX_VECTOR_FIELDS} vectors, with distinct names and lengths")
+        raise ValueError(f"layout: at most {MAX_VECTOR_FIELDS} vectors are allowed, with distinct names and lengths")
     return tuple(blocks), tuple(blocks.values())
 
 
@@ -535,7 +535,7 @@ def _check_limit(names: Vocabulary, layout: Layout, limit: FeatureLimit) -> None
     """Raise ValueError above the limit."""
     if limit.policy == "hash":
         if len(names):
-            raise ValueError("layout: hashed features have no names")
+            raise ValueError("layout: hashed features must have no names")
         return
     may_be_longer = limit.policy == "ignore" and layout.fixed
     if max(len(names), 0 if may_be_longer else layout.size) > limit.most:

@@ -113,10 +113,10 @@ class Groups:
             groups, parents = msgpack.unpackb(packed.tobytes())
             found._columns = _Columns([(name, choose, columns) for name, choose, columns in groups], dict(parents))
             if len(found._columns.parents) != len(parents):
-                raise ValueError("expected one parent of each child")
+                raise ValueError("a label must have at most one parent")
             for column in found.columns:
                 if type(column) is not int or not 0 <= column < len(names) or names[column] in retired:
-                    raise ValueError("expected columns of labels")
+                    raise ValueError("groups and parents must contain columns of labels that are not retired")
             check_written(*found._columns.named(names))
             found.build(names, paused)
         except (ValueError, TypeError, msgpack.UnpackException, InvalidField) as error:

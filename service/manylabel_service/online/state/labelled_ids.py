@@ -63,7 +63,7 @@ class LabelledIds:
             if not prediction_ids.valid(id):
                 raise PredictionNotFound(id)
             if id <= self.floor:
-                raise PredictionExpired(id, f"because {MAX_LABELLED:,} later predictions were labelled")
+                raise PredictionExpired(id, f"{MAX_LABELLED:,} later predictions have been labelled")
             here.add(id)
 
     def _check_part(self, id: str, y: Labels, columns: Sequence[int]) -> None:
@@ -74,7 +74,7 @@ class LabelledIds:
             told = [name for name, column in zip(y.names, columns, strict=True) if column in repeated]
             what = ", ".join(map(repr, told)) or "labels"
             raise PredictionLabelled(
-                id, f"already has {what}, and each label counts once: send the others as an object"
+                id, f"already has {what}, and a label is learnt once: send the other labels as an object"
             )
 
     def add(self, id: str, columns: Sequence[int] | None = None) -> None:
@@ -107,14 +107,14 @@ class LabelledIds:
             or not all(map(prediction_ids.valid, ids))
             or any(a >= b for a, b in pairwise(ids))
         ):
-            raise ValueError("labelled: expected ascending ids of 26 characters")
+            raise ValueError("labelled: ids must ascend, and have 26 characters")
         labelled = cls()
         if has_floor:
             labelled.floor, *ids = ids
         if len(ids) > MAX_LABELLED:
-            raise ValueError("labelled: the ids exceed the maximum")
+            raise ValueError(f"labelled: at most {MAX_LABELLED:,} ids are allowed")
         labelled._ids, labelled._oldest = set(ids), ids
         labelled.parts = PartialLabels.from_array(parts)
         if not all(id in labelled for id in labelled.parts):
-            raise ValueError("parts: an id was not labelled")
+            raise ValueError("parts: each id must be one of the labelled ids")
         return labelled

@@ -354,9 +354,8 @@ class OnlineModel:
         another position or model.
         """
         if target.position != to or target.spec != self.spec or not self._continues(target.labels.names):
-            raise ValueError(
-                f"expected the state of {self.spec.name!r} at {to}, not {target.spec.name!r} at {target.position}"
-            )
+            found = f"{target.spec.name!r} at {target.position}"
+            raise ValueError(f"the target must be the state of {self.spec.name!r} at {to}, not of {found}")
         if target.features.layout.kind is None or not self.features.continues(target.features):
             self.features = target.features
         else:
@@ -837,7 +836,7 @@ def _text_of(spec: ModelSpec | TrainedSpec) -> TextSettings | None:
 def _declared(arrays: Mapping[str, NDArray[Any]], kinds: Any) -> dict[str, list[str]]:
     """Return the names of features and of labels that a spec declares."""
     if not isinstance(kinds, list) or any(kind not in ("features", "labels") for kind in kinds):
-        raise ValueError("declared: expected a list of features, labels")
+        raise ValueError("declared must be a list of features and labels")
     return {kind: list(Vocabulary.from_state(_group(kind, arrays)).names) for kind in kinds}
 
 
@@ -853,9 +852,9 @@ def _group(part: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[A
 def _columns_of(name: str, arrays: Mapping[str, NDArray[Any]], labels: Vocabulary) -> list[int]:
     columns = arrays[name]
     if columns.ndim != 1 or columns.dtype != np.int32 or (np.diff(columns) <= 0).any():
-        raise ValueError(f"{name}: expected ascending columns")
+        raise ValueError(f"{name}: columns must ascend")
     if len(columns) and not 0 <= columns[0] <= columns[-1] < len(labels):
-        raise ValueError(f"{name}: expected columns of labels")
+        raise ValueError(f"{name}: columns must belong to existing labels")
     listed: list[int] = columns.tolist()
     return listed
 
@@ -867,9 +866,9 @@ def _check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None
     """Raise ValueError unless the parts of a restored model agree."""
     check_position(model.position)
     if type(model.updates) is not int or not 0 <= model.updates < MAX_UPDATES:
-        raise ValueError("updates: expected a count")
+        raise ValueError("updates must be an integer of at least 0")
     if type(model.scaled_before) is not int or not 0 <= model.scaled_before < MAX_UPDATES:
-        raise ValueError("scaled_before: expected a count")
+        raise ValueError("scaled_before must be an integer of at least 0")
     if model.rollbacks and position_key(model.rollbacks[-1][0]) > position_key(model.position):
         raise ValueError("rollbacks: must not be after the position")
     _check_columns(model)
@@ -877,7 +876,7 @@ def _check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None
     for part in ("features", "labels", "old_names"):
         lengths = np.diff(arrays[f"{part}.offsets"])
         if not ((lengths >= 1) & (lengths <= MAX_NAME_BYTES)).all():
-            raise ValueError(f"{part}: a name has 1 to {MAX_NAME_BYTES} bytes")
+            raise ValueError(f"{part}: a name must have 1 to {MAX_NAME_BYTES} bytes")
 
 
 def _check_columns(model: OnlineModel) -> None:
@@ -890,14 +889,14 @@ def _check_columns(model: OnlineModel) -> None:
             f"the learner has vectors of {learner.pipeline.vectors}, not {model.features.layout.vector_lengths}"
         )
     if not model.paused.isdisjoint(model.retired):
-        raise ValueError("paused: a label is retired")
+        raise ValueError("paused: a paused label must not be retired")
     if any(name in model.old_names for name in model.labels.names if name not in model.retired):
-        raise ValueError("old_names: a current label has one of these names")
+        raise ValueError("old_names: an old name must not be the name of a current label")
     declared = model.spec.labels
     if declared is not None and model.labels.names != tuple(declared):
-        raise ValueError("labels: must be the declared ones")
+        raise ValueError("labels must be the declared labels")
     if not untouched and model.features.layout.kind is None:
-        raise ValueError("layout: must be known once examples have been learnt")
+        raise ValueError("layout must be known if examples have been learnt")
 
 
 def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -921,4 +920,4 @@ def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> Non
         before = model.scaled_before if name.startswith("scaling") else 0
         # An example without any known truth does not count.
         if (counted := arrays.get(f"learner.{name}")) is not None and not 0 <= counted[0] - before <= model.updates:
-            raise ValueError(f"{name}: expected {before} to {before + model.updates}, not {counted[0]}")
+            raise ValueError(f"{name} must be from {before} to {before + model.updates}, not {counted[0]}")

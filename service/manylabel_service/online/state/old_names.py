@@ -100,7 +100,7 @@ class OldNames:
         """Return the old names from a `state`; raises ValueError."""
         names, columns = Vocabulary.from_state(arrays).names, arrays["columns"]
         if columns.shape != (len(names),) or columns.dtype != np.int32 or len(names) > MAX_OLD_NAMES:
-            raise ValueError(f"old_names: expected an int32 column for each of at most {MAX_OLD_NAMES} names")
+            raise ValueError(f"old_names: at most {MAX_OLD_NAMES} names are allowed, each with an int32 column")
         if len(columns) and not 0 <= columns.min() <= columns.max() < n_labels:
-            raise ValueError("old_names: expected columns of labels")
+            raise ValueError("old_names: columns must belong to existing labels")
         return cls(dict(zip(names, columns.tolist(), strict=True)))

@@ -108,7 +108,7 @@ class PartialLabels:
         try:
             for id, told, *measured in msgpack.unpackb(packed.tobytes()):
                 if not isinstance(id, str) or id in truths:
-                    raise ValueError("parts: expected distinct ids")
+                    raise ValueError("parts: ids must be distinct strings")
                 truths.tell(id, np.frombuffer(told, dtype="<i4").tolist())
                 if measured:
                     truths.measured[id] = _unpacked(*measured[:5])
@@ -124,7 +124,7 @@ class PartialLabels:
         for id, told in self._told.items():
             measured = self.measured.get(id)
             if len(np.unique(told)) < len(told) or ((told < 0) | (told >= n_labels)).any():
-                raise ValueError("parts: expected distinct columns of labels")
+                raise ValueError("parts: columns of labels must be distinct, and belong to existing labels")
             if measured is not None and id not in self.versions and not np.isin(measured.labels, told).all():
                 raise ValueError("parts: a measured label was not submitted")
 
@@ -138,9 +138,9 @@ def _unpacked(number: Any, labels: bytes, truth: bytes, margins: bytes, weight: 
         weight,
     )
     if type(weight) is not int or not 0 < weight <= MAX_UNITS:
-        raise ValueError("parts: expected a weight above 0, and at most 1,000")
+        raise ValueError("parts: a weight must be above 0 and at most 1,000")
     if type(number) is not int or not 0 < len(measured.labels) == len(measured.truth) == measured.margins.shape[1]:
-        raise ValueError("parts: expected one truth and one margin per label")
+        raise ValueError("parts: each label must have one true value and one margin")
     if np.isinf(measured.margins).any() or len(np.unique(measured.labels)) < len(measured.labels):
-        raise ValueError("parts: expected distinct labels, and finite or unknown margins")
+        raise ValueError("parts: labels must be distinct, and no margin infinite")
     return measured

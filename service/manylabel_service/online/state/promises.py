@@ -280,12 +280,12 @@ class Promises:
         self.parity = parity
         for id, (rate, expires_ms) in waiting:
             if not ulid.valid(id) or type(rate) is not float or not MIN_AUDIT_RATE <= rate <= 1.0:
-                raise ValueError("expected audits with an id and a rate")
+                raise ValueError("an audit must have the id of a prediction and an audit rate")
             if type(expires_ms) is not int or not 0 <= expires_ms <= 2**53:
-                raise ValueError("expected the time at which an audit expires")
+                raise ValueError("the expiry of an audit must be milliseconds from 0 to 2^53")
             self.waiting[id] = Waiting(rate, expires_ms)
         if len(self.waiting) > MAX_WAITING or len(self.waiting) < len(waiting):
-            raise ValueError("expected distinct audits, at most the maximum number")
+            raise ValueError(f"audits must be distinct, and at most {MAX_WAITING:,}")
 
 
 def _packed(part: Promise | Parity | None) -> tuple[Any, Any]:
@@ -294,5 +294,5 @@ def _packed(part: Promise | Parity | None) -> tuple[Any, Any]:
 
 def _check_version(version: object) -> int:
     if type(version) is not int or not 0 <= version < 2**53:
-        raise ValueError("expected a number of promises")
+        raise ValueError("the number of promises must be an integer of at least 0")
     return version

@@ -106,7 +106,7 @@ class NothingLearnt:
         """Restore the output of `arrays`; raises ValueError."""
         columns = arrays["columns"]
         if columns.shape != (2,) or columns.dtype != np.int64 or (columns < 0).any():
-            raise ValueError("columns: expected two numbers")
+            raise ValueError("columns must be two int64 numbers, at least 0")
         self.n_features_, self.n_labels_ = columns.tolist()
 
 
@@ -266,8 +266,8 @@ class ServedMetrics:
         """Raise ValueError unless `updates` responses were labelled, and all partial labels belong to these
         versions."""
         if self._given != updates or any(each.labelled_at > updates for each in self._versions.values()):
-            raise ValueError("answers: the count of labelled responses does not match")
+            raise ValueError("answers: the count of labelled responses differs from the number of updates")
         for id, truth in parts.measured.items():
             if (version := self._versions.get(parts.versions.get(id, 0))) is None:
-                raise ValueError("answers: a part belongs to a version that is not measured")
+                raise ValueError("answers: partial labels belong to a version that is not measured")
             version.prequential.check_parts([truth])

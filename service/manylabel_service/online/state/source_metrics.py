@@ -64,7 +64,9 @@ class SourceMetrics:
     def from_array(cls, counts: NDArray[Any]) -> SourceMetrics:
         """Return the metrics with these counts; raise ValueError for impossible counts."""
         if counts.shape != (len(SOURCES), 5) or counts.dtype != np.int64 or (counts < 0).any():
-            raise ValueError("sources: expected counts of two sources")
+            raise ValueError(f"sources: expected {len(SOURCES)} rows of 5 int64 counts, at least 0")
         if (counts[:, _LEARNT] > counts[:, _EXAMPLES]).any() or (counts[:, _HITS] > counts[:, _RELEVANT]).any():
-            raise ValueError("sources: the count of a source exceeds that of all sources")
+            raise ValueError(
+                "sources: a source has more learnt examples than examples, or more hits than relevant labels"
+            )
         return cls(counts.copy())

@@ -80,10 +80,10 @@ class StreamOffsets:
         except (ValueError, TypeError, msgpack.UnpackException) as error:
             raise ValueError(f"streams: {error}") from error
         if not isinstance(rows, list) or len(last) != len(rows) or len(last) > MAX_STREAMS:
-            raise ValueError(f"streams: expected a list of at most {MAX_STREAMS:,}, each once")
+            raise ValueError(f"streams: at most {MAX_STREAMS:,} streams are allowed, each listed once")
         for key, line in last.items():
             if not isinstance(key, str) or type(line) is not int or line < 1:
-                raise ValueError("streams: expected a string and a line number for each")
+                raise ValueError("streams: each stream must have a name and a line number")
         streams = cls()
         streams._last = last
         streams._text_bytes = sum(len(key.encode()) for key in last)

@@ -72,7 +72,7 @@ class _OfLabel(NamedTuple):
             model.old_names.unmerge(after.name, self.names, column)
         if before.name != after.name:
             if model.old_names.find(before.name) != column:
-                raise ValueError(f"the name {before.name!r} belongs to another label by now: undo that change first")
+                raise ValueError(f"the name {before.name!r} now belongs to another label: undo that change first")
             model.labels.rename(after.name, before.name)
             model.old_names.unrename(before.name, after.name, self.place, column)
             model.alike = AlikeNames()
@@ -104,7 +104,7 @@ class _OfGroups(NamedTuple):
         try:
             model.groups = Groups.from_array(np.frombuffer(self.before, np.uint8), model.labels.names, hidden)
         except ValueError as error:
-            raise ValueError("a label of the earlier groups is retired by now") from error
+            raise ValueError("a label of the earlier groups has been retired since") from error
         model.relabels += 1
         return ()
 
@@ -131,7 +131,7 @@ class _OfDismissal(NamedTuple):
 def _changed_later(what: str, as_before: bool) -> ValueError:
     """Return the error for a change that is not the last one; `as_before` if its effect is no longer there."""
     if as_before:
-        return ValueError("a later entry, such as an undo, has already taken it back")
+        return ValueError("a later entry, such as an undo, has already reverted it")
     return ValueError(f"a later entry changed {what}: undo that entry first")
 
 
@@ -166,7 +166,7 @@ class Undo(Control):
         cls, key: IdempotencyKey | None, undone: str, previous: str, kind: int, inverse: list[Any], exact: bool
     ) -> Undo:
         if not position_key(previous) < position_key(undone) or type(exact) is not bool or kind not in (0, 1, 2):
-            raise ValueError("expected an earlier position, a kind and a flag")
+            raise ValueError("an undo must have a position before the undone one, a known kind, and a flag")
         return cls(undone, previous, _READERS[kind](*inverse), exact, key)
 
     def to_json(self) -> dict[str, Any]:
@@ -251,34 +251,34 @@ def _of_suggestion(model: OnlineModel, kind: str, column: int, other: int | None
 
 def _label_state(name: str, retired: bool, paused: bool, into: int | None) -> LabelState:
     if not isinstance(name, str) or type(retired) is not bool or type(paused) is not bool:
-        raise ValueError("expected the state of a label")
+        raise ValueError("the state of a label must have a name and two flags")
     return LabelState(name, retired, paused, None if into is None else _count(into))
 
 
 def _of_label(column: int, before: list[Any], after: list[Any], names: list[str], place: int | None) -> _OfLabel:
     if not all(isinstance(name, str) for name in names):
-        raise ValueError("expected names")
+        raise ValueError("names of labels must be strings")
     states = _label_state(*before), _label_state(*after)
     return _OfLabel(_count(column), *states, tuple(names), None if place is None else _count(place))
 
 
 def _of_groups(before: bytes, after: bytes) -> _OfGroups:
     if not (isinstance(before, bytes) and isinstance(after, bytes)):
-        raise ValueError("expected packed groups")
+        raise ValueError("groups must be bytes")
     return _OfGroups(before, after)
 
 
 def _of_dismissal(kind: str, column: int, other: int | None, before: list[Any] | None, after: float) -> _OfDismissal:
     numbers = [after] if before is None else [after, before[1]]
     if kind not in KINDS or any(type(number) is not float or not 0.0 <= number < float("inf") for number in numbers):
-        raise ValueError("expected a kind of suggestions, and numbers of examples")
+        raise ValueError("a dismissal must have a known kind, and finite numbers of examples")
     earlier = None if before is None else (_count(before[0]), before[1])
     return _OfDismissal(kind, _count(column), None if other is None else _count(other), earlier, after)
 
 
 def _count(number: Any) -> int:
     if type(number) is not int or not 0 <= number < 2**31:
-        raise ValueError("expected columns and places")
+        raise ValueError("columns and places must be integers from 0 to 2^31 - 1")
     return int(number)
 
 

@@ -48,7 +48,7 @@ class UnseenWords:
     def restore(self, state: object) -> None:
         """Restore a `state`; raise ValueError if it is invalid."""
         if not isinstance(state, list) or len(state) != 3 or any(type(count) is not int for count in state):
-            raise ValueError("words: expected three counts")
+            raise ValueError("words: the state must be a list of three counts")
         examples, words, unseen = state
         if not (0 <= examples <= LAST and 0 <= unseen <= words < MAX_WORDS):
             raise ValueError("words: the counts are inconsistent")

@@ -128,7 +128,7 @@ class PromotionWriter(SuccessorWriter):
         position = self._adopted
         new, old = [await copy.files.state_at(position) for copy in self._copies]
         if not _can_begin_at(self._begin, (*new.rollbacks, *old.rollbacks)):
-            raise NotPromotable(self._follower.name, "its leader was rolled back to before its history; try again")
+            raise NotPromotable(self._follower.name, "its leader was rolled back to before the history; try again")
         checksum = await asyncio.to_thread(new.checksum)
         for copy, model in zip(self._copies, (new, old), strict=True):
             if position != START:

@@ -64,7 +64,7 @@ class ReplayVerifier:
             header = await self._reader.header(newest)
             written = header.get("version")
             if "checksum" not in header or type(written) is not int or written > FORMAT:
-                raise DamagedState(f"no header of a format that this release reads, but of format {written}")
+                raise DamagedState(f"the header has format {written}, which this release cannot read")
             reading = begin
             is_stored = any(snapshot.position == begin for snapshot in snapshots)
             model = await (self._reader.load(begin) if is_stored else asyncio.to_thread(OnlineModel, self._spec))
@@ -75,7 +75,7 @@ class ReplayVerifier:
         await self._replay(model, newest)
         if await asyncio.to_thread(model.checksum) != header["checksum"]:
             raise ReplayMismatch(
-                f"model {self._record.name!r}, replayed from {begin} to {newest}, has another state there"
+                f"replay of model {self._record.name!r} from {begin} to {newest} gives another state than its snapshot"
             )
         log.info("replay_agrees", model=self._record.name, begin=begin, position=newest)
 

@@ -78,7 +78,7 @@ class FileWatch:
                 found = None
             if found != identity:
                 what = "removed" if found is None else "replaced by another file"
-                raise StorageUnavailable(f"{path} was {what} while the server has it open; restore it", heals=False)
+                raise StorageUnavailable(f"{path} was {what} while the server had it open; restore it", heals=False)
         self._looked_at = now
 
 

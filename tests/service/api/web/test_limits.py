@@ -60,7 +60,7 @@ def test_a_batch_has_a_limit(small: TestClient, tiny: str) -> None:
     for operation in ("predict", "update", "predict-update"):
         answer = small.post(f"{tiny}/{operation}", json={"examples": [ITEM] * 4})
         problem = refused(answer, 413, "batch_too_large")
-        assert "has 4 examples, and may have 3; no setting changes this limit" in problem["detail"]
+        assert "has 4 examples; at most 3 are allowed; no setting changes this limit" in problem["detail"]
     assert small.post(f"{tiny}/update", json={"examples": [ITEM] * 3}).json()["updates"] == 3
 
 

@@ -135,7 +135,7 @@ class KindChooser:
         elif column.kind in ("category", "text", "labels"):
             column.missing = self.missing_names(scan, column.name)
             if column.kind == "category" and 0 < scan.solid == scan.counts[STRINGS]:
-                column.read, column.note = _strings, "several categories a cell"
+                column.read, column.note = _strings, "several categories in a cell"
         if self._missing is not None:
             column.missing = self._missing
         self._warn(column, is_forced=forced is not None)
@@ -158,12 +158,12 @@ class KindChooser:
                 else (
                     "with and without an offset from UTC"
                     if len(scan.orders) == 1
-                    else "of which day and month may be either"
+                    else "in which day and month cannot be told apart"
                 )
             )
             self.warnings.append(
-                f"column {shown(name)} has dates {why}, such as {shown(cell)} (line {line}): all are categories; "
-                "written as 2024-11-29, they are days"
+                f"column {shown(name)} has dates {why}, such as {shown(cell)} (line {line}): they are read as "
+                "categories; dates such as 2024-11-29 are read as days"
             )
             return "category"
         if counts[VECTOR] and counts[VECTOR] + counts[STRINGS] == solid and not _has_strings(scan):
@@ -173,7 +173,7 @@ class KindChooser:
             ids = scan.too_large if scan.too_large and scan.too_large[1].strip().lstrip("+-").isdigit() else None
             if codes or ids:
                 line, cell = codes or ids or (0, "")
-                why = "codes with zeros in front" if codes else "numbers too long for a number"
+                why = "codes with leading zeros" if codes else "numbers with too many digits"
                 self.warnings.append(
                     f"column {shown(name)} has {why}, such as {shown(cell)} (line {line}): it is read as categories"
                 )
@@ -279,9 +279,9 @@ class KindChooser:
         n_words = sum((scan.words or {})[word] for word in names)
         is_missing = self._is_missing(scan)
         listed = ", ".join(map(shown, sorted(names)))
-        what = "is a missing value" if is_missing else "is a value like any other"
+        what = "is read as a missing value" if is_missing else "is read as an ordinary value"
         self.warnings.append(
-            f"{listed} {what} in column {shown(name)} ({n_words:,} cells); missing values can be stated"
+            f"{listed} {what} in column {shown(name)} ({n_words:,} cells); set the missing values to change this"
         )
         return names if is_missing else frozenset()
 
@@ -301,7 +301,7 @@ class KindChooser:
         if is_forced and column.kind == "number" and (n_odd := sum(scan.counts[kind] for kind in column.odd)):
             line, cell = scan.examples_of(*column.odd)[0]
             self.warnings.append(
-                f"{n_odd:,} of {scan.solid:,} values of column {name} are no numbers, such as {shown(cell)} (line "
+                f"{n_odd:,} of {scan.solid:,} values of column {name} are not numbers, such as {shown(cell)} (line "
                 f"{line}): they are read as missing"
             )
         if is_forced or column.kind != "category" or not scan.solid:
@@ -314,14 +314,14 @@ class KindChooser:
                 line, cell = (scan.examples_of(*column.odd) or [(0, "")])[0]
                 self.warnings.append(
                     f"column {name} has {n_typed:,} {what} of {scan.solid:,} values, but also {shown(cell)} (line "
-                    f"{line}): all are categories; as a number, other cells are missing values"
+                    f"{line}): it is read as categories; if you make it a number, other cells become missing values"
                 )
         values = scan.values
         if unit := _word_behind_numbers(scan):
             line, cell = scan.examples_of(OTHER)[0]
             self.warnings.append(
-                f"column {name} has numbers with the unit {shown(unit)}, such as {shown(cell)} (line {line}): all are "
-                "categories; remove the unit to make them numbers"
+                f"column {name} has numbers with the unit {shown(unit)}, such as {shown(cell)} (line {line}): it is "
+                "read as categories; remove the unit to have it read as numbers"
             )
         if values is not None and scan.solid >= 20 and not scan.n_numbers and _all_differ(scan):
             self.warnings.append(f"column {name} has a different value in each row: ignore it, or make it a text")

@@ -83,7 +83,7 @@ def cells_of(counts: Mapping[str, int], separator: str | None, column: str) -> L
             continue
         raise BadDataset(
             f"column {shown(column)} has cells with {_NAMES[mark]}, such as {shown(several[0])}: is that one label or "
-            f"several? The separator {mark!r} makes several, an empty separator one"
+            f"several? Set the separator to {mark!r} for several, or to '' for one"
         )
     return separated("")
 

@@ -161,7 +161,7 @@ class Table:
             self._shape = shape_of(file, delimiter, preferred, tuple(parts.names))
         self._roles = Roles(self._shape, parts, limits)
         if parts.merge_alike and self._roles.listed is None and self._roles.labels:
-            raise BadDataset("labels that are columns are not merged: rename the columns, or leave one out")
+            raise BadDataset("labels that are columns cannot be merged: rename the columns, or omit merge_alike")
         self._scan()
 
     @property
@@ -268,7 +268,7 @@ class Table:
     def _warnings_of_shape(self) -> Iterator[str]:
         names = self._shape.names
         if self._shape.unnamed_first:
-            yield "each row begins with a cell more than there are names: it is ignored as the name of the row"
+            yield "each row has one cell more than the line of names: the first cell is ignored, as the name of the row"
         for place, name in self._left_out.items():
             what = "seems to have the names of the rows" if place == 0 else "has no name and no values"
             yield f"column {shown(name)} {what} and is ignored"
@@ -303,7 +303,7 @@ class Table:
             return checked_weight(cells.number(cell))
         except ValueError:
             place, due = shown(self.parts.weight), f"expected a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}"
-            raise BadDataset(f"a weight is {shown(cell)}, in column {place}: {due}", line=line) from None
+            raise BadDataset(f"the weight in column {place} is {shown(cell)}: {due}", line=line) from None
 
     def _truth(self, row: Sequence[str], line: int) -> list[str] | dict[str, bool] | None:
         roles, is_none = self._roles, self.parts.empty == "none"
@@ -323,7 +323,7 @@ class Table:
             ) is None:
                 if cell and cell not in self._missing_labels:
                     hint = (
-                        "; if its cells list labels, it is the column of tags, with a separator"
+                        "; if its cells list labels, pass it as the column of tags, with a separator"
                         if len(roles.labels) == 1
                         else ""
                     )
@@ -411,7 +411,7 @@ class Table:
         n_rows = self._n_rows - n_unlabelled
         if n_unlabelled:
             rows = "1 row has" if n_unlabelled == 1 else f"{n_unlabelled:,} rows have"
-            yield f"{rows} no known labels (empty cells); they can also mean that there is no label"
+            yield f"{rows} unknown labels (empty cells); if an empty cell means no label, set empty to 'none'"
         if self._lists.more:
             yield f"there are more than {len(self._lists.counts):,} different lists of labels: not all are counted"
         yield from label_warnings(counts, n_rows)

@@ -91,10 +91,10 @@ class Landmarks:
         """Restore the landmarks and compute their factors again."""
         rows = stored_rows("landmarks", arrays, n_features)
         if len(rows.indptr) - 1 > self._budget:
-            raise ValueError(f"state must hold at most {self._budget} landmarks")
+            raise ValueError(f"state: at most {self._budget} landmarks are allowed")
         work = scratch(n_features)
         for i in range(len(rows.indptr) - 1):
             features, values = rows.row(i)
             self._points.append(features, values, inner_product(values, values))
             if self._admit(work) <= NOVELTY:
-                raise ValueError("state must hold landmarks that are not in the span of those before them")
+                raise ValueError("state: no landmark may be in the span of earlier landmarks")

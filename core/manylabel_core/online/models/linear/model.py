@@ -148,7 +148,7 @@ class LinearModel(Model):
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         for name in self._planes[1:]:
             if arrays[name].shape != arrays[_WEIGHTS].shape:
-                raise ValueError(f"state must hold {' and '.join(self._planes)} of one shape")
+                raise ValueError(f"state: {' and '.join(self._planes)} must have the same shape")
             check_range(name, arrays[name], *_RANGES.get(name, (-MAX_WEIGHT, MAX_WEIGHT)))
         self._table.restore(_WEIGHTS, arrays, n_features, n_labels)
         if self._kind == PASSIVE_AGGRESSIVE:

@@ -159,16 +159,16 @@ def check_parts(name: str, parts: Parts, n_columns: int) -> None:
     check_range(f"{name}.ends", ends, 0, len(numbers))
     counts = np.diff(ends, prepend=0)
     if counts.min(initial=0) < 0 or len(numbers) != (ends[-1] if len(ends) else 0):
-        raise ValueError(f"state must hold {name}.ends that ascend to {len(numbers)}, the number of {name}.blocks")
+        raise ValueError(f"state: {name}.ends must ascend to {len(numbers)}, the number of {name}.blocks")
     if weights.shape != (len(numbers), BLOCK):
-        raise ValueError(f"state must hold {BLOCK} {name}.values for each of {name}.blocks")
+        raise ValueError(f"state: {name}.values must have {BLOCK} values for each of {name}.blocks")
     rows = np.repeat(np.arange(len(ends)), counts)
     ascending = (np.diff(numbers) > 0) | (np.diff(rows) > 0)
     if not ascending.all() or (numbers < 0).any() or (numbers >= n_blocks(n_columns)).any():
-        raise ValueError(f"state must hold {name}.blocks that ascend in each row and are below {n_blocks(n_columns)}")
+        raise ValueError(f"state: {name}.blocks must ascend in each row, and be below {n_blocks(n_columns)}")
     beyond = n_columns % BLOCK
     if beyond and weights[numbers == n_blocks(n_columns) - 1, beyond:].any():
-        raise ValueError(f"state must hold {name}.values of 0 beyond the last label")
+        raise ValueError(f"state: {name}.values must be 0 after the last label")
 
 
 def _longer(arrays: list[NDArray[Any]], length: int) -> NDArray[Any]:

@@ -105,18 +105,18 @@ class WeightTable:
         """Return the numbers of features and labels of a state; raise ValueError if they are missing."""
         dense, n_sparse = arrays[name], len(arrays[f"{name}.ends"]) if self.can_be_sparse else 0
         if 0 in dense.shape:
-            raise ValueError(f"state must hold {name} of at least one row and column")
+            raise ValueError(f"state: {name} must have at least one row and one column")
         return n_sparse or len(dense) - 1, dense.shape[1] - 1
 
     def restore(self, name: str, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         """Restore the first plane of a state with these numbers of columns into an empty table."""
         dense, can, n_columns = arrays[name], self.can_be_sparse, 1 + n_labels
         if self.size(name, arrays) != (n_features, n_labels):
-            raise ValueError(f"state must hold {name} for {n_features} features and {n_labels} labels")
+            raise ValueError(f"state: {name} must be for {n_features} features and {n_labels} labels")
         check_range(name, dense, -MAX_WEIGHT, MAX_WEIGHT)
         ends, blocks, values = (arrays[f"{name}.{part}"] for part in PARTS) if can else empty_parts(dense.dtype)
         if len(dense) > 1 and (len(ends) or len(blocks) or len(values)):
-            raise ValueError(f"state must hold one row of {name}, or no {name}.ends")
+            raise ValueError(f"state: {name} must have one row if {name}.ends is not empty")
         check_parts(name, (ends, blocks, values), n_columns)
         check_range(f"{name}.values", values, -MAX_WEIGHT, MAX_WEIGHT)
         if len(ends):

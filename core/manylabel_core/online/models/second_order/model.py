@@ -144,7 +144,7 @@ class SecondOrder(Model):
         check_range("covariance (diagonal)", diagonal[1:], 0.0, PRIOR)
         check_range("covariance", covariance, -CONSTANT_PRIOR, CONSTANT_PRIOR)
         if (covariance != covariance.T).any():
-            raise ValueError("state must hold a symmetric covariance")
+            raise ValueError("state: covariance must be symmetric")
 
 
 def _no_ranks(rows: Rows) -> Rows:

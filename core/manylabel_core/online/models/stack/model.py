@@ -344,19 +344,19 @@ class Stack(Model):
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         if self._has_stopped and n_features <= MAX_FEATURES and n_labels <= MAX_LABELS:
-            raise ValueError("state must hold second.covariance, with a row for the constant and each feature")
+            raise ValueError("state: second.covariance must have a row for the constant and one for each feature")
         self.first.restore(arrays, n_features, n_labels)
         for name, expert in self._others.items():
             expert.restore(without_prefix(arrays, f"{name}."), n_features, n_labels)
         shared, n_titled = arrays["stack.shared"][:, np.newaxis], self._n_rows + self._n_coefficients + 2
         if len(shared) not in (self._n_rows, n_titled):
-            raise ValueError(f"state must hold {self._n_rows} numbers of stack.shared, or {n_titled} with titles")
+            raise ValueError(f"state: stack.shared must have {self._n_rows} numbers, or {n_titled} with titles")
         self._check_table("stack.shared", shared)
         super().restore(arrays, n_features, n_labels)
         self._shared = shared
         self._titles.restore(without_prefix(arrays, "stack.titles."), (n_features, n_labels), self._seen)
         if len(self._titles) and not self._has_titles:
-            raise ValueError(f"state must hold {n_titled} numbers of stack.shared: labels have titles")
+            raise ValueError(f"state: stack.shared must have {n_titled} numbers, because labels have titles")
         if self._vectors is not None:
             self._vectors.restore(arrays, n_labels)
 
@@ -373,7 +373,7 @@ class Stack(Model):
             matrices = np.zeros((labels.stop - labels.start, n, n))
             matrices[:, *np.tril_indices(n)] = table[n:, labels].T
             if (np.linalg.eigvalsh(matrices)[:, 0] < MIN_CURVATURE).any():
-                raise ValueError(f"state must hold {name} without negative curvatures")
+                raise ValueError(f"state: {name} must have no negative curvatures")
 
 
 def _n_curvatures(n_coefficients: int) -> int:
