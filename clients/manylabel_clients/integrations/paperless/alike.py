@@ -22,7 +22,7 @@ ADVICE = (
 
 
 def alike_lines(catalogue: Catalogue, model: Model) -> Iterator[str]:
-    """Yield a line for each pair, after a search of the examples of the model; the rarer one is first."""
+    """Search the examples of the model, and yield a line for each pair of alike labels, the rarer label first."""
     from manylabel_core.label_health.names import similar_names  # imports NumPy, which other calls do not need
 
     counts = {each.label: each.examples for each in _labels(model)}

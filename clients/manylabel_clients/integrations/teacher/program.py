@@ -17,14 +17,14 @@ class Program:
     """Program as the teacher of `with_teacher`.
 
     It reads an example as one line of JSON from standard input, and writes the labels to standard output: a JSON list,
-    or an object with the list `labels`. Another exit status than 0 means that it has not answered.
+    or an object with the list `labels`. An exit status other than 0 means that there is no answer.
 
     Parameters
     ----------
     command : str or sequence of str
         Program and arguments. No shell interprets it.
     timeout_seconds : float
-        Maximum seconds of a run; then the program is ended.
+        Timeout in seconds of a run, after which the program is killed.
     """
 
     def __init__(self, command: str | Sequence[str], timeout_seconds: float = TIMEOUT_SECONDS) -> None:
