@@ -27,9 +27,9 @@ class ServiceError(Exception):
     """Base of all errors of the service.
 
     A subclass is a dataclass: its annotated fields are the parameters of its constructor. A class with a kind has a
-    code, for programs, and a title, by default from its name; others inherit them. `message` is a template for
-    `str.format`, in which `self` is the error. A field `retry_after` is the time in seconds after which a retry makes
-    sense. The message describes the error; a class has a docstring if there is more to say.
+    code, for programs, and a title, both derived from its name by default; other classes inherit them. `message` is a
+    template for `str.format`, in which `self` is the error. A field `retry_after` is the time in seconds after which a
+    retry makes sense. The message describes the error; a class has a docstring if there is more to say.
     """
 
     code: ClassVar[str] = "internal_error"
@@ -151,7 +151,7 @@ class ModelNotFound(ServiceError, kind="missing"):
 
 
 class ModelGone(ModelNotFound):
-    """The model was deleted while the caller used it; a later model of this name is another one."""
+    """The model was deleted while the caller used it; a model that has the name now is a different one."""
 
     message = (
         "model {self.name!r} (incarnation {self.incarnation}) was deleted; repeat the request to reach the model that "
@@ -235,7 +235,7 @@ class ReleaseTooOld(IncompatibleRelease, kind="unavailable"):
 
 
 class DocumentNewer(ReleaseTooOld):
-    """A document that a newer release wrote in a format that this release does not know; it must stay as it is."""
+    """A document that a newer release wrote in a format that this release does not know; it must not be changed."""
 
     message = "{self.detail}; upgrade this server"
     revision: int = 0
@@ -281,7 +281,7 @@ class LimitExceeded(ServiceError, kind="full"):
     what: str
     """Quantity that is limited, such as ``"labels of model 'tags'"``."""
     size: int
-    """Value that it would reach."""
+    """Value that the quantity would reach."""
     limit: int
     """Maximum, in the same unit."""
 
@@ -368,9 +368,9 @@ class InvalidExample(ServiceError, kind="invalid", code="invalid_request"):
 
     message = "example {self.index}, {self.place}: {self.detail}"
     index: int
-    """Number of the example in the request, from 0."""
+    """Index of the example in the request, from 0."""
     path: tuple[str | int, ...]
-    """Keys into that example, outermost first, such as ``("x", "indices")``."""
+    """Keys into the example, outermost first, such as ``("x", "indices")``."""
     detail: str
     """Allowed values, as ``"must be ..."``."""
 
@@ -660,7 +660,7 @@ class HistoryDamaged(StorageError, kind="broken"):
 
 
 class DocumentDamaged(StorageError, kind="broken", code="storage_damaged"):
-    """A document that does not match its checksum, or is not what its kind requires; it must stay as it is."""
+    """A document that does not match its checksum, or is invalid for its kind; it must not be changed."""
 
     message = "the document {self.name!r} of {self.kind} is damaged: restore the store from a backup"
     kind: str

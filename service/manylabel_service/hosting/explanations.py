@@ -10,7 +10,7 @@ from manylabel_service.errors import InvalidField
 from manylabel_service.hosting.examples import Features
 
 MAX_EXPLAIN = 100
-"""Maximum number of features listed for a label, and against it."""
+"""Maximum number of features listed for a label, and maximum number listed against it."""
 
 Name = str | int
 """Name or number of a feature."""

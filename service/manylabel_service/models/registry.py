@@ -66,7 +66,7 @@ VERIFY_SECONDS = 60.0
 
 
 class Registry:
-    """Registry of models: it creates, finds, lists and deletes them, loads them on demand, and evicts idle ones.
+    """Registry that creates, finds, lists and deletes models, loads them on demand, and evicts idle models.
 
     It contains online and trained models, and distinguishes the two only when it creates them.
 
@@ -117,7 +117,7 @@ class Registry:
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Load the functions that all models need, and restore lately used models in the background, if configured.
+        """Load the functions that all models need, and restore recently used models in the background, if configured.
 
         If servers of another build run, models are restored first, for at most `VERIFY_SECONDS`, so that a server that
         must not serve them does not become ready.
@@ -148,10 +148,10 @@ class Registry:
         self.membership.announce()
 
     async def _preload(self) -> None:
-        """Restore the lately used models that are assigned to this server, latest use first, while memory allows.
+        """Restore the recently used models that are assigned to this server, latest use first, while memory allows.
 
-        If servers of another build run, all lately used models count as assigned, because this server must agree with
-        the others on each. The work takes at most half of the time of the event loop.
+        If servers of another build run, all recently used models count as assigned, because this server must verify
+        that it computes the same state of each. The work takes at most half of the time of the event loop.
         """
         late: list[tuple[str, float, NotCompiled]] = []
         try:
@@ -172,7 +172,7 @@ class Registry:
         self._tasks.append(asyncio.create_task(self._preload_late(late)))
 
     async def _preload_late(self, late: Iterable[tuple[str, float, NotCompiled]]) -> None:
-        """Restore models once their functions are compiled."""
+        """Restore models when their functions are compiled."""
         for name, used_at, first in late:
             needs: NotCompiled | None = first
             while needs is not None:
@@ -194,7 +194,7 @@ class Registry:
     async def restore(self, name: str, used_at: float) -> NotCompiled | None:
         """Restore a model for which no request waits; return the error if its functions are being compiled.
 
-        After any other error, its next request tries again.
+        After another error, the next request for the model tries again.
 
         Parameters
         ----------
@@ -254,7 +254,8 @@ class Registry:
         return await self._host(replica)
 
     async def _restore(self, replica: HostedModel) -> None:
-        """Restore a model; if another build serves the store, only if both compute identical states."""
+        """Restore a model. If another build serves the store, raise an error unless both builds compute identical
+        states."""
         await replica.restore(verify=self.membership.must_agree and replica.leads)
 
     async def stop(self) -> None:
@@ -283,9 +284,10 @@ class Registry:
 
     @property
     def failed(self) -> list[str]:
-        """Names of models that could not be restored, have failed or are damaged; other models are not affected.
+        """Names of models that could not be restored, have failed or are damaged, including trained models whose served
+        version cannot be loaded.
 
-        They include trained models whose served version cannot be loaded.
+        Other models are not affected.
         """
         impaired = {replica.name for replica in self._replicas.values() if replica.impaired}
         return sorted(self._damaged | impaired | self._restarts.waiting)

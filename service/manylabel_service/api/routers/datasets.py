@@ -55,8 +55,8 @@ class Upload(Parameters):
     tags: Annotated[str, Field(max_length=256)] | None = None
     """Column or field that lists the relevant labels, instead of `label_columns`."""
     separator: Annotated[str, Field(max_length=16)] | None = None
-    """Separator of labels in a cell of csv or tsv, or in a string of ndjson. By default, the cells of the column of
-    `tags` decide, and a string is one label. If empty, a cell is one label."""
+    """Separator of labels in a cell of csv or tsv, or in a string of ndjson. By default, the separator of the column
+    `tags` is detected from its cells, and a string is one label. If `separator` is empty, a cell is one label."""
     ignore: str | None = None
     """Columns or fields to ignore, separated by commas."""
     text: str | None = None
@@ -68,14 +68,14 @@ class Upload(Parameters):
     names: str | None = None
     """Names of all columns of csv or tsv without a line of names, separated by commas."""
     decimal: one_of((".", ",")) | None = None  # type: ignore[valid-type]
-    """Decimal mark of csv and tsv; default: what the columns of numbers show."""
+    """Decimal mark of csv and tsv; by default, it is detected from the columns of numbers."""
     missing: str | None = None
     """Cells of csv and tsv that mean a missing value in any column, separated by commas. They replace the usual words
     such as NA. If the list is empty, only empty cells are missing values."""
     empty: one_of(("unknown", "none")) | None = None  # type: ignore[valid-type]
     """Meaning of an empty cell of labels: `unknown` labels (default), or `none`."""
     merge_alike: Flag | None = None
-    """Whether labels in lists that differ only in case, spaces or Unicode form are one, with the name that comes
+    """Whether labels in lists that differ only in case, spaces or Unicode form are merged into the label that comes
     first."""
     encoding: one_of(ENCODINGS) | None = None  # type: ignore[valid-type]
     """Encoding of csv, tsv and ndjson; default: UTF-8, or UTF-16 with its mark."""
@@ -210,10 +210,9 @@ class Dataset(DatasetMeta):
     label_details: dict[str, dict[str, str]] = Field(default_factory=dict)
     """`title`, `description` and `uri` of labels, as uploaded; empty if labels have none."""
     report: dict[str, Any] = Field(default_factory=dict)
-    """Report of what was understood of the file: `rows`, `columns` (with `kind`, `values`, `missing`, `example`,
-    `note`, `odd` and `odd_cells` with lines), `labels` with counts, `unlabelled` rows, rows `omitted` by reason,
-    `settings` of the file, the `first` rows as they are learnt, and `warnings`. Absent for datasets that are no
-    upload."""
+    """Report of how the file was read: `rows`, `columns` (with `kind`, `values`, `missing`, `example`, `note`, `odd`
+    and `odd_cells` with lines), `labels` with counts, `unlabelled` rows, rows `omitted` by reason, `settings` of the
+    file, the `first` rows as they are learnt, and `warnings`. Absent for datasets that were not uploaded."""
 
 
 class DatasetList(ResponseModel):
@@ -250,7 +249,7 @@ async def upload_dataset(
     query: Annotated[Upload, from_query(Upload)],
 ) -> dict[str, Any]:
     """Uploads a file as the body, or as multipart form data with the part `file`. The file can be gzipped, except for
-    npz. Further parts are `labels` (for arff, a Mulan XML file) and `label_details` (a JSON object with titles,
+    npz. Other parts are `labels` (for arff, a Mulan XML file) and `label_details` (a JSON object with titles,
     descriptions and URIs of labels). The file is parsed before the response. The header Location has the address of the
     dataset."""
     note(request.scope, dataset=query.name)

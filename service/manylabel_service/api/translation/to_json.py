@@ -24,7 +24,7 @@ from manylabel_service.slices import in_slices
 
 
 class ResponseItems:
-    """JSON of a response up to the end of the list of its items, which has a maximum size.
+    """JSON of a response with a list of items, up to the end of this list; its size is limited.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ async def response_json(
     ids: Sequence[str] | None = None,
     max_bytes: int | None = None,
 ) -> bytes | bytearray:
-    """Return the JSON of a response with facts, and with predictions, if any, of one example or a batch.
+    """Return the JSON of a response with facts, and with the predictions, if any, of one example or a batch.
 
-    `ids` are those of stored predictions. Raises a Problem batch_too_large for predictions above `max_bytes`.
+    `ids` are the ids of stored predictions. Raises a Problem batch_too_large for predictions above `max_bytes`.
     """
     if predictions is None:
         return pydantic_core.to_json(facts)
@@ -93,7 +93,7 @@ async def posted(document: Any) -> list[bytes]:
 
 
 async def unlabelled(found: RankedPredictions, max_bytes: int) -> bytes | bytearray:
-    """Return the JSON of stored predictions that wait for their labels; raise a Problem above `max_bytes`."""
+    """Return the JSON of stored predictions without labels; raise a Problem above `max_bytes`."""
     items = ResponseItems(b'{"predictions":', max_bytes, "request fewer predictions with the parameter limit")
     async for one, prediction in in_slices(zip(found.predictions, found.current, strict=True)):
         document = {"id": one.id, "uncertainty": one.uncertainty, "labels": prediction.labels}

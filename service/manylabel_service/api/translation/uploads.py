@@ -1,4 +1,4 @@
-"""Uploads written to unnamed files in the data directory, with at most a megabyte of each upload in memory."""
+"""Uploads, which are written to unnamed files in the data directory; at most a megabyte of each is in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
@@ -114,7 +114,7 @@ FILE, LABELS, DETAILS = "file", "labels", "label_details"
 
 @dataclass
 class Part:
-    """File of a part of a body that grows in large chunks up to `max_bytes`, the limit of a setting, if any."""
+    """File with a part of a body. It grows in large chunks up to `max_bytes`, the value of `setting`, if any."""
 
     name: str
     file: IO[bytes]

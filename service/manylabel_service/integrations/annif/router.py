@@ -74,7 +74,7 @@ async def annif_info() -> schemas.AnnifInfo:
 
 @router.endpoint("GET /annif/v1/projects", "List models as projects", "read", schemas.AnnifProjects)
 async def annif_projects(context: ContextOf, access: AccessOf) -> schemas.AnnifProjects:
-    """Lists the models that the caller may see, by name, without damaged ones."""
+    """Lists the models that the caller may see, by name; damaged models are omitted."""
     return schemas.AnnifProjects(projects=list(map(project, (await context.registry.list(access.seen()))[0])))
 
 

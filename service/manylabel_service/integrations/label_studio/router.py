@@ -189,7 +189,7 @@ def _versions(replica: Replica) -> list[str]:
 
 
 def _log_skipped(notes: ModelNotes, replica: Replica, reader: TaskReader) -> None:
-    """Log each field of tasks that no record has once."""
+    """Log each skipped field of tasks once."""
     if reader.skipped and (new := notes.note_skipped(replica.record, reader.skipped)):
         log.warning("task_fields_skipped", model=replica.name, fields=new, reason="lists of objects or lists")
 
