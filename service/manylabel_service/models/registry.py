@@ -336,14 +336,14 @@ class Registry:
         return hosted is not None and hosted.record == record
 
     def arrivals(self) -> set[HostedModel]:
-        """Return a set with the models in memory, to which each model is added that comes later, until `end_arrivals`;
+        """Return a set with the models in memory. Models that are loaded later are added to it until `end_arrivals`;
         the caller removes the models that it has examined."""
         arrived = set(self._replicas.values())
         self._replicas.arrivals.append(arrived)
         return arrived
 
     def end_arrivals(self, arrived: set[HostedModel]) -> None:
-        """End the additions to a set."""
+        """Stop adding models to a set from `arrivals`."""
         self._replicas.arrivals = [each for each in self._replicas.arrivals if each is not arrived]
 
     async def resident_bytes(self) -> int:
@@ -382,7 +382,7 @@ class Registry:
         return Lease(self, name)
 
     async def check_gone(self, model: HostedModel) -> None:
-        """Raise ModelNotFound if a model that is gone was deleted, NotReady if another one has its name."""
+        """Raise ModelNotFound if a model was deleted, and NotReady if another model has its name now."""
         await model.sync()  # this process may not have noticed the deletion yet
         await self.get(model.name)
         raise NotReady(f"model {model.name!r} was replaced meanwhile")
@@ -393,20 +393,21 @@ class Registry:
             model.poll()
 
     async def _still_there(self, replica: HostedModel) -> bool:
-        """Return whether a failed model still exists; this needs a look-up, because its log is not followed."""
+        """Return whether a failed model still exists. This needs a look-up in the store, because the log of a failed
+        model is not followed."""
         record = await self._store.models.find(replica.record.name)
         if record != replica.record:
             self._forget(replica)
         return record == replica.record
 
     async def list(self, patterns: Sequence[str] = (ANY,)) -> tuple[list[dict[str, Any]], list[str]]:
-        """List models by name with their status; for models not in memory, with their spec.
+        """List models by name with their status; models that are not in memory have only their spec.
 
-        Returns the names of damaged ones too. Raises NotReady or StorageUnavailable.
+        Also returns the names of damaged models. Raises NotReady or StorageUnavailable.
 
         Parameters
         ----------
-        patterns : sorted patterns of the names, which match each name once.
+        patterns : sorted patterns of the names; a name must match at most one of them.
         """
         self.require_ready()
         models, damaged, page = list[dict[str, Any]](), list[str](), await self.listing.page(patterns)
@@ -430,7 +431,7 @@ class Registry:
         tiers = tiers_of_spec(spec) if state is None else (*tiers_of_spec(spec), *tiers_of_model(state))
         await self.kernels.gate.wait(tiers, on_disk=True)
         data = spec.to_bytes()
-        # A spec may declare hundreds of thousands of names; a thread makes the state of these.
+        # A spec may declare hundreds of thousands of names, so a thread makes the state.
         empty = None if state or follow or len(data) > SMALL_SPEC_BYTES else OnlineModel(spec)
         check_size(spec, state or empty, self._settings)
         self._creating.add(spec.name)
@@ -514,13 +515,13 @@ class Registry:
         await self._delete(record)
 
     async def followers_besides(self, records: Sequence[ModelMeta]) -> Sequence[ModelMeta]:
-        """Return the followers of models that are not among these themselves. Raises StorageError."""
+        """Return the followers of some models, without those that are among these models. Raises StorageError."""
         known = {record.incarnation for record in records}
         found = [await self._store.models.followers(record) for record in records]
         return [each for followers in found for each in followers if each.incarnation not in known]
 
     async def delete_all(self, records: Sequence[ModelMeta], deleted: MutableSequence[str]) -> None:
-        """Delete models, followers before their leaders; a model that is gone is skipped.
+        """Delete models, followers before their leaders; models that no longer exist are skipped.
 
         Raises StorageError; `deleted` then has the names of the models that are deleted.
         """
@@ -541,7 +542,7 @@ class Registry:
     async def _delete(self, record: ModelMeta) -> None:
         name = record.name
         self._restarts.forget(name)
-        hosted = self._replicas.get(name)  # which may notice the deletion, and unregister itself, before this returns
+        hosted = self._replicas.get(name)  # it may notice the deletion and unregister itself meanwhile
         await self._store.models.delete(record)
         self._damaged.discard(name)
         with suppress(StorageUnavailable):  # the remaining blobs are deleted later
@@ -566,7 +567,7 @@ class Registry:
             raise
         except MemoryError as error:
             raise _short_of_memory(record.name) from error
-        except Exception as error:  # whatever it contains, it must not prevent other models from serving
+        except Exception as error:  # a damaged spec must not prevent other models from serving
             damaged = error if isinstance(error, ModelDamaged) else ModelDamaged(record.name, f"its spec: {error}")
             log.error("model_damaged", model=record.name, incarnation=record.incarnation, error=str(error))
             self._damaged.add(record.name)
@@ -614,7 +615,7 @@ class Registry:
             if resident is not None and resident.record == record and not resident.crashed:
                 return resident
             if record.name not in self._last_uses:
-                with suppress(StorageFull):  # then nothing can be learnt either
+                with suppress(StorageFull):  # then the model cannot learn either
                     await self._store.models.use({record.name: 0})
             if self._replicas.nbytes + self._settings.max_model_bytes > self._settings.max_resident_bytes:
                 await self._eviction.sweep(room_for=await self._size_bytes(record))
@@ -625,7 +626,7 @@ class Registry:
     async def _size_bytes(self, record: ModelMeta) -> int:
         """Return the approximate size of a model to be loaded."""
         if is_trained(record.spec):
-            with suppress(*UNREADABLE):  # its load reports this
+            with suppress(*UNREADABLE):  # loading the model reports the error
                 target = (await VersionStore(record, self._store).read()).target
                 return 0 if target is None else target.size_bytes
             return 0
@@ -645,7 +646,7 @@ class Registry:
             replica.handle_error(ModelGone(record.name, record.incarnation))
 
     def _crashed(self, replica: HostedModel) -> NotReady:
-        """Have a model restored after an unexpected error; release it, unless it still predicts."""
+        """Schedule the restart of a model after an unexpected error; release the model, unless it still predicts."""
         learning = replica.answers if isinstance(replica, TrainedModel) else replica
         seconds = self._restarts.note(replica.record, learning.position)
         if replica.state is ModelLifecycle.CRASHED:
@@ -697,5 +698,5 @@ def _short_of_memory(name: str) -> NotReady:
 
 
 def _followed(follow: Follow) -> str:
-    """Return the name that errors use for the limit on followers."""
+    """Return the text for the limit on followers in errors."""
     return f"followers of model {follow.model!r}"

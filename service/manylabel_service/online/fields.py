@@ -24,9 +24,9 @@ READ_AT_ONCE = 20_000
 N_EXAMPLES = 3
 """Number of example values of a field."""
 MANY = 20
-"""Number of categories from which the warnings about codes and ids are given."""
+"""Minimum number of categories for the warnings about codes and ids."""
 MOST = 0.9
-"""Share of the categories, or of the examples, from which they are given."""
+"""Minimum share of the categories, or of the examples, for the warnings about codes and ids."""
 SHOWN_CHARACTERS = 80
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
@@ -65,7 +65,7 @@ class ModelFields:
         self._fields: dict[str, _Field] = {}
         self._alike: dict[str, list[str]] = {}
         self._n_read = 0
-        # Columns of categories, and the number of the field of each; without those of texts.
+        # Columns of categories, and for each the number of its field; texts are not included.
         self._columns, self._owners = array("i"), array("i")
 
     def to_json(self, model: OnlineModel) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class ModelFields:
         return found
 
     def _totals(self, counts: FeatureCounts | None) -> NDArray[np.float64]:
-        """Return how often each field had a category, (n_fields,); zeros if unknown."""
+        """Return the number of times each field had a category, shape (n_fields,); zeros if unknown."""
         totals = np.zeros(len(self._fields))
         if counts is not None and self._columns:
             columns, owners = np.array(self._columns), np.array(self._owners)
@@ -162,7 +162,7 @@ class ModelFields:
 
 
 def _examples(field: _Field, totals: NDArray[np.float64], counts: FeatureCounts | None) -> float:
-    """Return the number of examples with a field; that of a text is unknown, so texts are listed first."""
+    """Return the number of examples with a field. It is unknown for texts; they are listed first."""
     if counts is None:
         return 0.0
     return float("inf") if field.is_text else totals[field.number] + _having(field.column, counts)
@@ -181,7 +181,7 @@ def _kind_of_number(column: int | None, counts: FeatureCounts | None) -> str:
 
 
 def _last(column: int | None, counts: FeatureCounts | None) -> list[float]:
-    """Return the last value of a number, or 0 if there was no other."""
+    """Return the last nonzero value of a number; 0 if all values were 0."""
     if counts is None or column is None or not _having(column, counts):
         return []
     return [float(str(np.float32(counts.last[column])))] if counts.nonzero[column] else [0.0]

@@ -23,14 +23,14 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.promises import check_parity, check_target, promise_to_json
 
 MANY_DESCRIBED, MANY_CHARACTERS, MANY_GROUPED = 100, 10_000, 500
-"""Numbers of described labels, of their characters, and of labels in groups or with a parent, above which a change
-takes more than some milliseconds."""
+"""Maximum numbers of described labels, of their characters, and of labels in groups or with a parent, for a change that
+takes only some milliseconds."""
 
 
 class LabelChange(NamedTuple):
     """Change of a label by an entry, for events: new, described, renamed, merged, retired, paused, resumed or restored.
 
-    `before` is the name in a request that changes one label. `alike` is an earlier label that a new one is alike.
+    `before` is the earlier name of a changed label. `alike` is an earlier label that is like the new one.
     """
 
     label: str
@@ -40,12 +40,12 @@ class LabelChange(NamedTuple):
 
 
 def new_labels(model: OnlineModel, labels: Iterable[str]) -> list[LabelChange]:
-    """Return the changes for labels that a model has just got."""
+    """Return the changes for labels that were just added to a model."""
     return [LabelChange(label, "new", alike=model.alike_to(label)) for label in labels]
 
 
 class Declared(NamedTuple):
-    """Labels that an entry names, which are declared if unknown, and the maximum bytes that the entry adds."""
+    """Labels that an entry declares if they are unknown, and the maximum bytes that the entry adds."""
 
     labels: Iterable[str]
     n_bytes: int
@@ -103,14 +103,15 @@ class Control(ABC):
 
     @property
     def takes_long(self) -> bool:
-        """True if `declared` and `apply` take more than some milliseconds, so that a thread does both.
+        """True if `declared` and `apply` take more than some milliseconds, so that both run in a thread.
 
-        Requests read the model meanwhile, so such a change adds names, but never renames one.
+        Requests read the model meanwhile; therefore such a change may add names, but not rename labels.
         """
         return False
 
     def declared(self, model: OnlineModel) -> Declared | None:
-        """Return how the entry may enlarge a model; None if it never does. Raises InvalidField for an invalid entry."""
+        """Return the maximum growth of a model by the entry; None if the entry never enlarges a model. Raises
+        InvalidField for an invalid entry."""
         return None
 
 
@@ -317,14 +318,14 @@ class SetPromise(Control):
 
 @dataclass(frozen=True, slots=True)
 class Served(Control):
-    """Predictions that were served under a promise of parity: the audits that wait for the teacher, and counts.
+    """Entry about predictions that were served under a promise of parity: audits that wait for the teacher, and counts.
 
     Attributes
     ----------
     version : number of the promise.
     audits : ids of the predictions that are audits, and the probability of each audit.
     counts : numbers of answers, of answers without a label, and of unsure examples.
-    now_ms, expires_ms : time of the server, and when these audits expire, in milliseconds of Unix time.
+    now_ms, expires_ms : time of the server, and expiry of these audits, in milliseconds of Unix time.
     """
 
     version: int

@@ -14,14 +14,15 @@ from manylabel_service.storage import position_key
 
 MAX_CHECKED = 100_000
 """Maximum number of examples of a model whose corrections and confirmed labels are remembered; the oldest are dropped.
-Readers of the history still see the corrections of others."""
+Corrections that were dropped are still in the history."""
 
 MAX_UNLEARNT = 10_000
-"""Maximum number of updates of a model that are remembered as not learnt, or not completely; the oldest are dropped."""
+"""Maximum number of updates of a model that are remembered as not learnt, or as partly learnt; the oldest are
+dropped."""
 
 _EXAMPLE_BYTES, _LABEL_BYTES = 300, 40
 """Estimated bytes of an example or of an update that was not learnt, and of each label of an example. They are
-constants, so the result does not depend on the machine."""
+constants, so that the result does not depend on the machine."""
 
 Place = tuple[str, int]
 """Position of the entry of an example, and the index of the example in the entry."""
@@ -31,8 +32,8 @@ class Corrects(NamedTuple):
     """Learnt example whose true labels an update replaces or confirms.
 
     `number` is the index of the example in its entry. `labels` are the names of the labels that a person has checked;
-    None: all. If none of them was wrong, the update has no example; otherwise its example is the corrected one.
-    `source` is that of the labels before.
+    None: all. If none of them was wrong, the update has no example; otherwise it has the corrected example. `source` is
+    the source of the earlier labels.
     """
 
     position: str
@@ -47,15 +48,15 @@ class Corrects(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """Knowledge about an example: position of its last correction, or None, and columns of checked labels, or None for
-    all."""
+    """Facts about a checked example: the position of its last correction, or None, and the columns of checked labels,
+    or None for all."""
 
     corrected_at: str | None
     columns: frozenset[int] | None
 
 
 class Corrections:
-    """Checked examples by place, in the order of the last check. A rollback restores all of it.
+    """Checked examples by place, in the order of the last check. A rollback restores the earlier checks.
 
     Attributes
     ----------

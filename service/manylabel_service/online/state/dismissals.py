@@ -13,7 +13,7 @@ from manylabel_core.label_health import KINDS
 MAX_DISMISSED = 10_000
 """Maximum number of dismissed suggestions of a model that are remembered; the oldest are dropped."""
 GROWTH = 2
-"""Growth of the number of examples of a suggestion after which it is listed again although it was dismissed."""
+"""Factor by which the number of examples of a dismissed suggestion must grow until it is listed again."""
 
 PAIRS = ("name", "merge", "parent")
 """Kinds of suggestions about two labels."""
@@ -27,8 +27,8 @@ _Key = tuple[str, int, int]
 class Dismissals:
     """Dismissed suggestions, the latest last, with the weighted number of examples at that time.
 
-    A pair of labels that was not to be merged is not suggested for a merge for another reason, or in the other
-    direction. A rollback retains dismissals, as it retains labels.
+    If the merge of two labels was dismissed, it is not suggested for another reason, or in the other direction. A
+    rollback retains dismissals, because it retains labels.
     """
 
     def __init__(self) -> None:

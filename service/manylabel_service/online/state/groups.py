@@ -39,11 +39,11 @@ class _Columns(NamedTuple):
 
 
 class Groups:
-    """Groups and parents of labels, by column, so they stay valid when labels are renamed.
+    """Groups and parents of labels, by column, so that they stay valid when labels are renamed.
 
     Attributes
     ----------
-    all, shown : structure of all labels, and of those not paused; None without groups and parents.
+    all, shown : structure of all labels, and of the labels that are not paused; None without groups and parents.
     parent_columns : int32, column of the parent of each shown label, -1 for none.
     """
 
@@ -125,7 +125,7 @@ class Groups:
 
 
 def nbytes_of(n_named: int) -> int:
-    """Return the bytes of memory of groups and parents that name this number of labels."""
+    """Return the bytes of memory of groups and parents that contain a number of labels."""
     return _LABEL_BYTES * n_named
 
 

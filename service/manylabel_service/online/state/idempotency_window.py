@@ -1,6 +1,6 @@
 """Window of idempotency keys, with the responses to their requests.
 
-It is part of a model's state: every replica gives a retry the response of the first request.
+It is part of a model's state, so that every replica answers a retry with the response to the first request.
 """
 
 from collections import OrderedDict
@@ -17,10 +17,11 @@ from manylabel_service.online.state.outcome import UpdateOutcome
 MAX_KEYS = 10_000
 """Maximum number of keys per model; a retry with a forgotten key counts as a new update."""
 MAX_ANSWER_BYTES = 32 * 2**20
-"""Maximum bytes of stored predictions; above it the oldest keys are forgotten early, but never the newest."""
+"""Maximum bytes of stored predictions; above it, the oldest keys are forgotten early, but never the newest key."""
 
 _KEY_BYTES = 400
-"""Estimated bytes of a key without its text and its scores; a constant, so all machines agree."""
+"""Estimated bytes of a key without its text and its scores; a constant, so that the result does not depend on the
+machine."""
 
 
 class IdempotencyWindow:

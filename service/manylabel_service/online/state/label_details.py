@@ -54,7 +54,7 @@ class DetailsOfLabels:
         return self._details.get(column, NO_DETAILS)
 
     def by_column(self) -> Mapping[int, LabelDetails]:
-        """Return the details of the labels that have some."""
+        """Return the details of the labels that have details."""
         return self._details
 
     @property
@@ -74,7 +74,7 @@ class DetailsOfLabels:
             del self._details[column]
 
     def columns_by_uri(self) -> dict[str, int]:
-        """Return the columns of the labels by URI; if labels share a URI, the last column."""
+        """Return the columns of labels by URI; if several labels share a URI, the last column."""
         return {of.uri: column for column, of in sorted(self._details.items()) if of.uri is not None}
 
     @classmethod

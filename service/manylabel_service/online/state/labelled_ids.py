@@ -1,4 +1,4 @@
-"""Ids of labelled predictions, so each is learnt once on every replica."""
+"""Ids of labelled predictions, so that each is learnt once on every replica."""
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,7 @@ from manylabel_service.hosting.examples import Labels
 from manylabel_service.online.state.partial_truths import PartialLabels
 
 MAX_LABELLED = 100_000
-"""Maximum number of ids per model; above it the oldest predictions count as expired."""
+"""Maximum number of ids per model; above it, the oldest predictions count as expired."""
 
 _ID_BYTES = 160
 """Estimated bytes of an id: the string, and its entries in the set and in the heap."""
@@ -22,8 +22,8 @@ _ID_BYTES = 160
 class LabelledIds:
     """Ids of the latest labelled predictions.
 
-    An id at or below `floor` may have been labelled and forgotten, so it is rejected. Ids sort by age, so these are the
-    oldest. Ids in `parts` accept further labels.
+    Ids sort by age. An id at or below `floor` may have been labelled and then forgotten, so it is rejected. Ids in
+    `parts` accept more labels.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class LabelledIds:
     def check(
         self, ids: Sequence[str], truths: Sequence[Labels], columns_of: Callable[[Iterable[str]], Sequence[int]]
     ) -> None:
-        """Raise an error unless each id can get these labels, each once. Raises PredictionLabelled,
+        """Raise an error unless each id can get these labels, none of them twice. Raises PredictionLabelled,
         PredictionExpired or PredictionNotFound.
 
         Parameters
@@ -70,7 +70,7 @@ class LabelledIds:
         if id not in self.parts:
             raise PredictionLabelled(id)
         repeated = set(self.parts.repeated(id, columns))
-        if repeated or y.complete or not y.names:  # an id without labels adds nothing, but may be a repetition
+        if repeated or y.complete or not y.names:  # an id without labels adds nothing, but may repeat an earlier one
             told = [name for name, column in zip(y.names, columns, strict=True) if column in repeated]
             what = ", ".join(map(repr, told)) or "labels"
             raise PredictionLabelled(
@@ -80,7 +80,7 @@ class LabelledIds:
     def add(self, id: str, columns: Sequence[int] | None = None) -> None:
         """Add an id that `check` accepted, and drop the oldest above the limit.
 
-        `columns` are the known labels if further ones may follow; None: the labels are complete.
+        `columns` are the labels so far if more may follow; None: the labels are complete.
         """
         if id not in self._ids:
             self._ids.add(id)

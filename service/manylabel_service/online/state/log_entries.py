@@ -46,18 +46,19 @@ LARGEST = float(np.float32(MAX_MAGNITUDE))
 
 _FORMAT = 1
 _UPDATE, _CORRECTION = 0, 7
-"""Codes of an update, and of one that corrects an example, besides those of control entries."""
+"""Codes of an update, and of an update that corrects an example; control entries have other codes."""
 
 
 class Update(NamedTuple):
     """Log entry of an update: examples to learn in order, and the requested contents of the response.
 
-    `want_probabilities` needs `want_predictions`. If the labels are those of stored predictions, `prediction_ids` has
-    one id per example, and no prediction gets the same label twice. `served` then has the scores that were served: a
-    float64 array per example, one score per label minus its threshold, NaN for none. For a trained model, `answered`
-    names the version that served each prediction, and the scores are for the labels of that version. `decisions` are
-    the decisions served with the scores, if precision was promised, and `deferrals` those if parity was. An update that
-    corrects a learnt example (`corrects`) has at most one example, no predictions and no stream.
+    `want_probabilities` needs `want_predictions`. If the update labels stored predictions, `prediction_ids` has one id
+    per example, and no prediction gets the same label twice. Then `served` has the served scores: a float64 array per
+    example, with the score of each label minus its threshold, NaN for none. For a trained model, `answered` names the
+    version that served each prediction, and the scores are for the labels of that version. `decisions` are the
+    decisions served with the scores, if precision was promised; `deferrals` are the served deferrals, if parity was
+    promised. An update that corrects a learnt example (`corrects`) has at most one example, no predictions and no
+    stream.
     """
 
     examples: tuple[Example, ...]
@@ -88,7 +89,7 @@ class Update(NamedTuple):
         )
 
     def forgetting(self, indices: Container[int]) -> "Update":
-        """Return the update without the examples at these indices, which have been learnt.
+        """Return the update without the examples at these indices, which are to be forgotten.
 
         A repeated request is still recognised by its key, regardless of its body, and by the lines of its stream.
         """
@@ -99,7 +100,7 @@ class Update(NamedTuple):
 
 
 def as_followed(change: "Change") -> "Change":
-    """Return a change for a follower, without the predictions that the leader served."""
+    """Return the change for a follower, without the predictions that the leader served."""
     if isinstance(change, Served):
         return change.as_followed()
     if not isinstance(change, Update):
@@ -300,13 +301,13 @@ def _packed_decisions(update: Update) -> list[_PackedDecisions] | None:
 
 
 def pack_decisions(decision: Decision | None, deferral: Deferral | None) -> _PackedDecisions:
-    """Return what msgpack stores for a decision on labels and a deferral."""
+    """Return the value that msgpack stores for a decision on labels and a deferral."""
     packed = [None if one is None else one.values.astype("<f8", copy=False).tobytes() for one in (decision, deferral)]
     return packed[0] if deferral is None else packed
 
 
 def read_decisions(packed: _PackedDecisions) -> tuple[Decision | None, Deferral | None]:
-    """Return the decisions written by `pack_decisions`; raises ValueError or TypeError for something else."""
+    """Return the decisions written by `pack_decisions`; raise ValueError or TypeError for other values."""
     decision, deferral = packed if isinstance(packed, list) else (packed, None)
     return (
         None if decision is None else Decision(np.frombuffer(decision, dtype="<f8")).check(),

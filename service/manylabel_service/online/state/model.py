@@ -1,7 +1,7 @@
 """State of a model: a pure function of its spec and its log.
 
-This code does not wait, does no I/O, reads no clock and does not depend on server settings. So two processes that apply
-the same entries have the same bits.
+This code does not wait, does no I/O, reads no clock and does not depend on server settings, so two processes that apply
+the same entries have identical bits.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ from manylabel_service.release import FORMAT
 from manylabel_service.storage import SEED, START, position_key
 
 _FORMAT = 1
-"""Format number since which states have this layout."""
+"""Number of the state format."""
 
 MAX_ROLLBACKS = 1_000
 """Maximum number of rollbacks remembered per model; the oldest are dropped."""
@@ -68,7 +68,7 @@ MAX_ALIKE = 100
 MAX_UPDATES = 2**53
 """Upper bound of the number of examples of a stream."""
 _EXAMPLES = ("scaling.count", "drift.seen")
-"""Names of state arrays of a learner that begin with the number of learnt examples."""
+"""Names of state arrays of a learner whose first element is the number of learnt examples."""
 _LABELS = "calibration.existing"
 """Name of the array with the number of labels."""
 
