@@ -12,18 +12,18 @@ from manylabel_core.metrics.prequential_state import MAX_UNITS
 from manylabel_core.rows import Targets
 
 MAX_BYTES = 2**25
-"""Maximum bytes per model; above it the oldest prediction counts as completely labelled."""
+"""Maximum bytes per model; above it, the oldest prediction counts as completely labelled."""
 
 _ID_BYTES, _LABEL_BYTES = 800, 20
-"""Estimated bytes of an id, and of each known label; constants, so the result does not depend on the machine."""
+"""Estimated bytes of an id, and of each known label; constants, so that the result does not depend on the machine."""
 
 
 class PartialLabels:
     """Partial labels by the id of the prediction, in order of their first part.
 
-    A rollback keeps the labels received so far, as it keeps idempotency keys, but restores `measured`, as it restores
-    the metrics. `versions` has the version of a trained model that predicted, if any; the columns of `measured` are
-    then those of that version.
+    A rollback keeps the labels received so far, like idempotency keys, but restores `measured`, like the metrics.
+    `versions` has the version of a trained model that predicted, if any; then `measured` has the columns of this
+    version.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class PartialLabels:
             self.close(id)
 
     def roll_back(self, target: "PartialLabels") -> None:
-        """Restore the shares of the open ids in the metrics from another state."""
+        """Restore, from another state, the contributions of the open ids to the metrics."""
         self.measured = {id: truth for id, truth in target.measured.items() if id in self._told}
 
     def to_array(self) -> NDArray[np.uint8]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SOURCES = ("machine", "rule")
-"""Sources other than people; the model's own metrics cover the labels of people."""
+"""Sources other than people; the metrics of the model cover labels of people."""
 _EXAMPLES, _LEARNT, _HITS, _PREDICTED, _RELEVANT = range(5)
 
 
@@ -37,7 +37,7 @@ class SourceMetrics:
         Parameters
         ----------
         predicted : bool per label, whether it was predicted.
-        known : per label 1 for true, -1 for false, 0 for unknown.
+        known : for each label, 1 if it is true, -1 if it is false, 0 if it is unknown.
         unknown : number of true labels that the model does not know.
         """
         true = known > 0

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_STREAMS = 1_000
-"""Maximum number of streams per model; above it the least recently used one is forgotten, and its lines would be learnt
-again.
+"""Maximum number of streams per model; above it, the least recently used one is forgotten, and its lines would be
+learnt again.
 """
 
 _STREAM_BYTES = 300
@@ -20,7 +20,7 @@ _STREAM_BYTES = 300
 class StreamPart(NamedTuple):
     """Position of an update in a stream: the key of the stream, and the line number of each example.
 
-    Line numbers ascend from 1, and identify repeated lines. `through` is the last line if its example was
+    Line numbers ascend from 1, and identify repeated lines. `through` is the number of the last line if its example was
     forgotten.
     """
 

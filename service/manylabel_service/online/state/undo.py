@@ -1,7 +1,7 @@
-"""Undoing a change of labels: an entry that puts back what the change has replaced, and nothing else.
+"""Undoing a change of labels: an entry that restores only the facts that the change has replaced.
 
-The entry has the replaced facts, computed from the state before the change, so that every replica applies it without
-the history. A rollback would not undo such a change, because it retains names, groups and dismissed suggestions.
+The entry contains these facts, computed from the state before the change, so that a replica can apply it without the
+history. A rollback would not undo such a change, because it retains names, groups and dismissed suggestions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LABEL_BYTES = 4
 
 
 class LabelState(NamedTuple):
-    """State of a label, apart from its weights; `into` is the column of the label into which it was merged."""
+    """State of a label, without its weights; `into` is the column of the label into which it was merged."""
 
     name: str
     retired: bool
@@ -91,7 +91,7 @@ class _OfLabel(NamedTuple):
 
 
 class _OfGroups(NamedTuple):
-    """Inverse of a change of groups: those before and after it, as `Groups.to_array` packs them."""
+    """Inverse of a change of groups: the groups before and after it, as packed by `Groups.to_array`."""
 
     before: bytes
     after: bytes
@@ -110,8 +110,8 @@ class _OfGroups(NamedTuple):
 
 
 class _OfDismissal(NamedTuple):
-    """Inverse of a dismissal: the number of examples of the dismissal, and an earlier dismissal of the suggestion with
-    its place, if any."""
+    """Inverse of a dismissal: its number of examples, and the earlier dismissal of the same suggestion with its place,
+    if any."""
 
     kind: str
     column: int
@@ -129,7 +129,8 @@ class _OfDismissal(NamedTuple):
 
 
 def _changed_later(what: str, as_before: bool) -> ValueError:
-    """Return the error for a change that is not the last one; `as_before` if its effect is no longer there."""
+    """Return the error for a change that is not the last one; `as_before` says that the change has no effect any
+    more."""
     if as_before:
         return ValueError("a later entry, such as an undo, has already reverted it")
     return ValueError(f"a later entry changed {what}: undo that entry first")
@@ -147,7 +148,7 @@ class Undo(Control):
     ----------
     undone, previous : position of the change, and of the entry before it.
     inverse : facts that the change has replaced.
-    exact : whether the change replaced these facts only; otherwise it has also declared labels, which stay.
+    exact : whether the change replaced only these facts; otherwise it also declared labels, which stay.
     """
 
     undone: str

@@ -13,10 +13,10 @@ MAX_WORDS = 2**53
 
 
 class UnseenWords:
-    """Count of words in examples `FIRST` to `LAST`, and of those that no earlier example had.
+    """Number of words in examples `FIRST` to `LAST`, and number of those words that no earlier example had.
 
-    A word that an example repeats counts once. Words come from the text fields or, without named fields, from bare
-    texts.
+    A word that occurs several times in an example counts once. Words come from the text fields or, without named
+    fields, from bare texts.
     """
 
     def __init__(self, text: TextSettings | None) -> None:
@@ -24,7 +24,7 @@ class UnseenWords:
         self._examples = self._words = self._unseen = 0
 
     def count(self, names: tuple[str, ...] | None, known: Vocabulary) -> None:
-        """Count the words of an example about to be learnt, by the names of its features."""
+        """Count the words of an example that is about to be learnt, from the names of its features."""
         if self._examples >= LAST or not self._fields:
             return
         self._examples += 1
