@@ -1,6 +1,6 @@
 """Checks of parameters and matrices shared by all of core. Every error is a ValueError that names the argument.
 
-A matrix is an ndarray or a CSR array, two types without a common one to annotate: hence `Any`.
+A matrix is an ndarray or a CSR array. These have no common type, so matrices are annotated as `Any`.
 """
 
 import math

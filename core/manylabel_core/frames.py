@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 def column_names(frame: Any) -> tuple[str, ...]:
-    """Return the names of the columns of a data frame; none for an array, or a frame whose columns have only numbers.
+    """Return the names of the columns of a data frame; none for an array, or a frame whose columns are only numbered.
 
     Raises ValueError if only some names are strings, names have several levels, or two columns have the same name.
     """

@@ -30,7 +30,7 @@ class Prior:
     """Prior knowledge about the relations between labels."""
 
     R: NDArray[np.float64]  # (n_labels, n_labels), symmetric and positive definite
-    eps: float = 0.0  # constant added to the diagonal of R to make it so
+    eps: float = 0.0  # constant on the diagonal that makes R positive definite
 
 
 def identity(n_labels: int) -> Prior:

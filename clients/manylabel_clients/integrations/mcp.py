@@ -286,8 +286,8 @@ async def _found(asked: AsyncModel, kind: KindOfSuggestion, label: str, other: s
 class TeacherTools(Tools):
     """Tools of an agent that is the teacher of a model which promises parity.
 
-    An agent alternates `classify` and `teach`. Of the other tools, only `list_labels` is offered: the rest show the
-    model's answer, and a teacher who has seen the answer tends to agree, so that audits would find no errors.
+    An agent alternates `classify` and `teach`. The only other tool is `list_labels`: all others show the model's
+    answer, and a teacher who has seen the answer tends to agree, so that audits would find no errors.
     """
 
     @_telling

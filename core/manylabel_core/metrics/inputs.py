@@ -1,6 +1,6 @@
 """Input checks, blocks that bound memory, and division with 0/0 = 0, for all batch metrics.
 
-A matrix is an ndarray or a CSR array, two types without a common one to annotate: hence `Any`.
+A matrix is an ndarray or a CSR array. These have no common type, so matrices are annotated as `Any`.
 """
 
 from __future__ import annotations

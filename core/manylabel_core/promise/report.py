@@ -109,7 +109,7 @@ def _recent(promise: Promise) -> dict[str, Any]:
 
 
 def _by_label(promise: Promise, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the applied labels, lowest precision first."""
+    """Return the applied labels, those with the lowest precision first."""
     table = promise.memory.labels[:, : min(promise.n_labels, len(names))]
     applied, wrong = table[_pass.LABEL_APPLIED], table[_pass.LABEL_WRONG]
     columns = np.flatnonzero(applied)

@@ -47,8 +47,8 @@ class FittedScaling:
 class FittedAutomaticScaling(FittedScaling):
     """Scaling of online learners by the statistics of all examples of the fit, in any order; see `AutomaticScaling`.
 
-    Values beyond five deviations from the mean are clipped to compute both, again and again until the deviation no
-    longer changes.
+    Mean and deviation are computed from values clipped at five deviations from the mean, repeatedly until the deviation
+    no longer changes.
 
     A value is missing if it is NaN in an ndarray or not stored in a CSR array. No other scaling accepts NaN.
     """

@@ -45,7 +45,7 @@ def check_signs(Y: ArrayLike, n: int) -> NDArray[np.int8]:
 
 
 def as_matrix(X: Any, dtype: DTypeLike | None) -> Any:
-    """Return X as an ndarray or a CSR array, checked, in single or double precision."""
+    """Check X, and return it as an ndarray or a CSR array in single or double precision."""
     sparse = is_sparse(X)
     matrix: Any = sp.csr_array(X) if sparse else np.asarray(X)
     if matrix.ndim != 2 or 0 in matrix.shape:

@@ -265,7 +265,7 @@ class VersionStore:
 
     async def differences(self, meta: VersionMeta) -> str:
         """Return the differences between a version and the served one, according to the catalogue read last; an empty
-        text if there are none."""
+        text if they do not differ."""
         target = self.catalogue.target
         if target is None:
             return ""

@@ -108,7 +108,7 @@ class MessageReader:
         self._lines = JsonLines(io.BytesIO(), RowParts(**options))
 
     def read(self, message: Message) -> Lesson | Unlabelled | Refusal:
-        """Return the lesson in a message, or why there is none."""
+        """Return the lesson in a message, or the reason why the message has no lesson."""
         if message.value is None:
             return Refusal(message, "tombstone", "the message has no value: nothing is learnt or forgotten")
         model = None

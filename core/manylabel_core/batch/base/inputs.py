@@ -14,7 +14,8 @@ from manylabel_core.rows import row_blocks
 
 
 def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
-    """Check an indicator matrix, (n_samples, n_labels), and return it as signs, +1 and -1, C-contiguous int8."""
+    """Check an indicator matrix of shape (n_samples, n_labels), and return its signs, +1 and -1, as C-contiguous
+    int8."""
     if Y is None:
         # scikit-learn's wording, which its test tools match
         raise ValueError("requires y to be passed, but the target y is None: Y must be an indicator matrix")
@@ -52,7 +53,7 @@ def check_label_names(names: Iterable[str] | None, Y: Any, n_labels: int) -> NDA
 
 
 def check_diagonal(values: NDArray[Any]) -> None:
-    """Check that the kernel values of the examples with themselves are not negative, and that their sum is finite."""
+    """Check the diagonal of a Gram matrix: no value is negative, and the sum is finite."""
     with np.errstate(over="ignore"):
         total = values.sum()
     if not np.isfinite(total):

@@ -42,7 +42,7 @@ def read_examples(
     columns : sequence of str, optional
         Columns of a table; its view is dense, with all these columns, while all cells are numbers.
     labels : sequence of str, optional
-        Labels with known truth in each row; other labels get columns in order of appearance.
+        Labels whose truth is known in each row; other labels get columns in order of appearance.
     """
     reading = _Reading(limits, text, columns, labels)
     for row in rows:
@@ -54,7 +54,7 @@ def read_examples(
 
 
 class _Records:
-    """Encoder of records that stores whether it has encoded any."""
+    """Encoder of records that remembers whether it has encoded any."""
 
     def __init__(self, limits: ReaderLimits, text: TextSettings | None) -> None:
         self.settings = text or TextSettings()
@@ -78,7 +78,9 @@ class _Reading:
         self._views: dict[str, _View] = {}
         self._labels = {label: column for column, label in enumerate(labels)}
         self._has_columns = bool(labels)
-        self._complete: tuple[int, frozenset[str]] | None = None  # first row with a truth for each label, and them
+        self._complete: tuple[int, frozenset[str]] | None = (
+            None  # first row with the truth of each label, and its labels
+        )
         self._vectors: dict[str, _Vectors] = {}
         self._records = _Records(limits, text)
         if columns is not None:
@@ -309,7 +311,7 @@ def _form(x: Any) -> str:
 
 
 def known_numbers(x: Any) -> dict[str, float]:
-    """Return numbers by name, without nulls; raises ValueError for anything else."""
+    """Return numbers by name, without nulls; raise ValueError if a value is not a number."""
     if not isinstance(x, dict):
         raise ValueError("must be an object that maps names to numbers; only x itself may be a text")
     _numbers([*x.values()])

@@ -85,7 +85,7 @@ class _Layout(NamedTuple):
         return X
 
     def has(self, indices: NDArray[Any], indptr: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which entries of a CSR matrix belong to views that their rows have."""
+        """Return for each entry of a CSR matrix whether its row has the view of its column."""
         rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
         lacked: NDArray[np.bool_] = self.missing[rows, self.ids[indices]]
         return ~lacked
@@ -114,7 +114,7 @@ class Reading:
         self._nonzeros -= count
 
     def matrix(self, name: str, layout: _Layout) -> View:
-        """Return the features, dense or CSR; 0, or nothing, where rows lack views."""
+        """Return the features, dense or CSR; where a row lacks a view, they are 0 or not stored."""
         n_rows, n_columns = self._archive.shape(name, ("data", "indices", "indptr", "shape"))
         self._limits.check("rows", n_rows, member=name)
         self._limits.check("features", n_columns, member=name)
@@ -171,7 +171,7 @@ class Reading:
         return csr
 
     def names(self, name: str, count: int, what: str) -> tuple[str, ...] | None:
-        """Return the names in an array of the expected length; None without the array."""
+        """Return the names in an array of the expected length; None if the array is missing."""
         names = read_names(self._archive, name, count, what, self._bytes)
         self._bytes = max(self._bytes - sum(map(sys.getsizeof, names or ())), 0)
         return names
@@ -221,7 +221,7 @@ class Reading:
         return checked_weights(self.array(WEIGHT, 1), n_rows)
 
     def rows(self, name: str, n_rows: int) -> NDArray[np.int64] | None:
-        """Return the rows of a split, ascending; None without it."""
+        """Return the rows of a split, ascending; None if the file has no such split."""
         if name not in self._archive:
             return None
         rows = self.array(name, 1)

@@ -1,4 +1,5 @@
-"""Stored examples of a kernel model (support vectors, landmarks), its settings, and scratch memory for its kernels."""
+"""Stored examples of a kernel model (support vectors or landmarks), its settings, and scratch memory for kernel
+values."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ MAX_KEPT = 2**20
 
 
 class _Kept(threading.local):
-    """Memory of a thread: zeros in the first half, any values in the second."""
+    """Memory of a thread: zeros in the first half, arbitrary values in the second half."""
 
     def __init__(self) -> None:
         self.memory = np.zeros(0)
@@ -27,10 +28,10 @@ _kept = _Kept()
 
 
 def scratch(n_features: int) -> NDArray[np.float64]:
-    """Return an array of shape (2, n_features) whose row 0 is zero, from memory of this thread, which avoids writing
-    zeros for each call.
+    """Return an array of shape (2, n_features) whose row 0 is zero.
 
-    A caller that writes to row 0 resets it; the next call may return the same memory.
+    It is memory that the thread reuses, so that zeros need not be written for each call. A caller that writes to row 0
+    must reset it; the next call may return the same memory.
     """
     if n_features > MAX_KEPT:
         return np.zeros((2, n_features))

@@ -236,7 +236,7 @@ async def pause_label(request: Request, response: Response, name: str) -> dict[s
     example={"label": "pets"},
 )
 async def resume_label(request: Request, response: Response, name: str) -> dict[str, Any]:
-    """Resumes a label: from this position in the log, on every server, it is learnt and predicted again. What was
+    """Resumes a label: from this position in the log, on every server, it is learnt and predicted again. Everything
     learnt before the pause is kept."""
     return await _relabel(request, response, name, ResumeRequest, paused=False)
 

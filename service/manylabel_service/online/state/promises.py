@@ -51,7 +51,7 @@ def check_parity(target: ParityTarget) -> None:
 
 
 def promise_to_json(target: Target | None, parity: ParityTarget | None) -> dict[str, Any] | None:
-    """Return the promises as JSON values; null if there are none. Both promises have the same audit rate."""
+    """Return the promises as JSON values; null without promises. Both promises have the same audit rate."""
     if target is None and parity is None:
         return None
     return {**({} if target is None else target._asdict()), **({} if parity is None else parity._asdict())}

@@ -129,7 +129,7 @@ class ModelFiles:
         return model
 
     async def first_state(self) -> str:
-        """Return the earliest position whose state can be computed; if there is none, the beginning of the history.
+        """Return the earliest position whose state can be computed, or else the beginning of the history.
 
         The log may begin earlier, because its newest entries are retained after a snapshot.
         """

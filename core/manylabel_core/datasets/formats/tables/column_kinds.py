@@ -28,7 +28,7 @@ Value = float | str | list[float] | list[str]
 """Value of a cell: a number, a category or text, a vector, or several categories."""
 
 MOSTLY = 0.5
-"""Share of numbers from which a column of categories is reported."""
+"""A column of categories is reported if at least this share of its values are numbers."""
 
 _CODE = re.compile(r"[A-Z]{2,3}")
 _WITH_WORD = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]+)?\s?([^\W\d_]{1,12}|\u00b0[CF]|[^\W\d_]{1,6}/[^\W\d_]{1,6})")
@@ -43,10 +43,10 @@ class Column:
     scan: ColumnScan
     read: Callable[[str], Value | None] = str
     missing: frozenset[str] = frozenset()
-    """Stripped cells that are missing values, besides empty ones."""
+    """Words that are missing values, like empty cells; spaces around them do not count."""
     note: str = ""
     odd: tuple[int, ...] = ()
-    """Kinds of cells that do not fit."""
+    """Kinds of cells that do not fit the column."""
 
     @property
     def n_missing(self) -> int:
@@ -70,7 +70,7 @@ class Column:
 
 
 class KindChooser:
-    """Choice of the kinds of the columns of features, given what all columns of the file look like.
+    """Choice of the kinds of the columns of features, given the counts of all columns of the file.
 
     Raises BadDataset, with the line, for a column that contradicts itself or can be read in two ways.
     """
@@ -95,7 +95,7 @@ class KindChooser:
         return self._decimal or "."
 
     def _decimal_of(self, scans: Mapping[str, ColumnScan]) -> str | None:
-        """Return the decimal mark that columns of numbers show; None without any."""
+        """Return the decimal mark that the columns of numbers use; None if they use none."""
         found = set()
         for name, scan in scans.items():
             forced = self._forced.get(name)
@@ -111,7 +111,8 @@ class KindChooser:
         return found.pop() if len(found) == 1 else None
 
     def _words_of(self, scans: Mapping[str, ColumnScan]) -> tuple[bool, bool]:
-        """Return whether words such as NA are missing values in columns of numbers, and whether in quotes."""
+        """Return whether words such as NA are missing values in columns of numbers, and whether they are in quotes
+        there."""
         uses = quotes = False
         for scan in scans.values():
             typed = scan.solid and scan.solid in (scan.n_numbers, scan.counts[FLAG], scan.counts[DATE])
@@ -232,7 +233,7 @@ class KindChooser:
                 column.odd = (OTHER, STRINGS, VECTOR, INFINITE, FLAG)
 
     def _check_styles(self, column: Column, is_forced: bool) -> None:
-        """Raise BadDataset if numbers with marks and units contradict each other, or have two readings."""
+        """Raise BadDataset if numbers with marks and units contradict each other, or can be read in two ways."""
         scan, name, decimal = column.scan, column.name, self._decimal
         styles = [(line, cell, cells.styled(cell.strip())) for line, cell in scan.examples_of(STYLED)]
         all_styles = _styles(scan)
@@ -287,7 +288,7 @@ class KindChooser:
 
     def _is_missing(self, scan: ColumnScan) -> bool:
         if scan.is_quoted and not self._quotes_words and not scan.quoted_words:
-            return True  # other strings are in quotes, as R writes them
+            return True  # R writes all other strings in quotes
         if scan.is_quoted and not self._quotes_words:
             return False
         if self._uses_words:
@@ -333,7 +334,7 @@ def _all_differ(scan: ColumnScan) -> bool:
 
 
 def _word_behind_numbers(scan: ColumnScan) -> str | None:
-    """Return the one word that all numbers of a column have behind them, such as kg; None for other columns."""
+    """Return the word, such as kg, that follows all numbers of a column; None if there is no such word."""
     values = scan.values
     if values is None or len(values) < 2 or scan.counts[OTHER] != scan.solid:
         return None
@@ -376,7 +377,7 @@ def _styled_number(decimal: str, cell: str) -> float:
 
 
 def _is_dated(scan: ColumnScan) -> bool:
-    """Return whether all dates of a column have one order, and either all an offset from UTC or none."""
+    """Return whether all dates of a column have the same order, and either all or none have an offset from UTC."""
     return len(scan.orders) == 1 and len(scan.offsets or ()) == 1
 
 
@@ -388,7 +389,7 @@ def _date(order: str, cell: str) -> float | None:
 
 
 def _forced(decimal: str, cell: str) -> float | None:
-    """Return the number of a cell of a column that was declared a number; None for other cells."""
+    """Return the number of a cell in a column that was declared a number; None if the cell is not a number."""
     if (flag := cells.FLAGS.get(cell.strip())) is not None:
         return flag
     try:

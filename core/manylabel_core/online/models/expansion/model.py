@@ -38,7 +38,7 @@ class Expansion(Model):
         return self._support.n_points
 
     def set_update(self, update: Update) -> None:
-        """Use this update for the next examples; its kind never changes."""
+        """Set the update for the next examples; its kind never changes."""
         self._kind, self._update = update.kind, update.as_array()
 
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:

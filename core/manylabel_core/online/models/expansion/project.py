@@ -50,7 +50,7 @@ class Project(Strategy):
         self._replaced = np.zeros(1, dtype=np.int64)
 
     def add(self, support: SupportVectors, x: Example, tau: NDArray[np.float64]) -> None:
-        """Add a vector within the budget; otherwise project it, or another vector, whose slot it gets."""
+        """Add a vector if the budget allows it. Otherwise project the vector, or another one, whose slot it gets."""
         n = support.n_points
         cosines, product = np.empty(n), np.empty(n)
         scale = normalise(x.column, x.own, self._scales, n, cosines)

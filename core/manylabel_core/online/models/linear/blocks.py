@@ -16,14 +16,13 @@ from manylabel_core.rows import Rows, Targets, VectorRows
 from manylabel_core.storage import MAX_COUNT, MAX_WEIGHT, check_range, enlarged
 
 MAX_EVIDENCE = 1e300
-"""Bound of the evidence that no stream reaches."""
+"""Upper bound of the evidence; no stream reaches it."""
 
 
 class VectorBlocks(Part):
     """Weights of vectors, next to those of a linear model, and the gain of each block; see `_blocks`.
 
-    `words` has a step size for every feature, and no metric for each weight. Its table is dense from
-    now on.
+    `words` has a step size for every feature, and no metric for each weight. The constructor makes its table dense.
     """
 
     prefix = "blocks."

@@ -20,7 +20,8 @@ ETA, CONSTANT = 0.4, 0.3
 
 
 class VectorGains(Part):
-    """Adaptive expert of `FALT` over blocks that learns alongside a model and only provides the gains of the blocks."""
+    """Adaptive expert of `FALT` over blocks, which learns alongside a model, and is used only for the gains of the
+    blocks."""
 
     prefix = "gains."
 

@@ -35,10 +35,10 @@ PARTS = ("ends", "blocks", "values")
 """Names of the arrays of a state."""
 
 MIN_GROWTH, MAX_GROWTH = 1 << 14, 1 << 18
-"""Minimum and maximum growth of the pool in blocks, unless one row needs more."""
+"""Minimum and maximum number of blocks by which the pool grows, unless a single row needs more."""
 
 GROWTH_PARTS = 16
-"""Divisor of the pool's blocks that gives its growth between these bounds."""
+"""Divisor: between these bounds, the pool grows by its number of blocks divided by this."""
 
 MAX_PLACES = 2**31 - 1
 """Maximum number of blocks in the pool, which int32 can index."""
@@ -147,14 +147,15 @@ def empty_parts(dtype: Any) -> Parts:
 
 
 def dense_parts(dense: NDArray[Any]) -> Parts:
-    """Return the parts of a formerly dense table, whose number of columns is a multiple of the block width."""
+    """Return the parts of a dense table, whose number of columns must be a multiple of the block width."""
     blocks = dense.reshape(len(dense), dense.shape[1] // BLOCK, BLOCK)
     stored = blocks.any(axis=2)
     return np.cumsum(stored.sum(axis=1)), np.nonzero(stored)[1].astype(np.int32), blocks[stored]
 
 
 def check_parts(name: str, parts: Parts, n_columns: int) -> None:
-    """Raise ValueError unless these are valid parts of a table of `n_columns`; compiled functions rely on it."""
+    """Raise ValueError unless these are valid parts of a table with `n_columns` columns, as compiled functions
+    require."""
     ends, numbers, weights = parts
     check_range(f"{name}.ends", ends, 0, len(numbers))
     counts = np.diff(ends, prepend=0)
@@ -174,7 +175,7 @@ def check_parts(name: str, parts: Parts, n_columns: int) -> None:
 def _longer(arrays: list[NDArray[Any]], length: int) -> NDArray[Any]:
     """Return a longer array that begins with the first of some arrays.
 
-    The system moves the memory if it can, without a second copy.
+    If possible, the system moves the memory without a second copy.
     """
     array = arrays.pop(0)
     shape = length, *array.shape[1:]

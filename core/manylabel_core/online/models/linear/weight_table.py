@@ -76,7 +76,8 @@ class WeightTable:
             self.sparse.clear(column)
 
     def arrays(self, name: str, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
-        """Return the first plane under a name, as a view, or the parts of a sparse table, copied."""
+        """Return the arrays of a state under a name: a view of the first plane, or copies of the parts of a sparse
+        table."""
         dense, sparse = self.both
         rows, parts = 1 + n_features, empty_parts(dense.dtype)
         if sparse is not None and self._is_sparse(n_features, n_labels):
@@ -138,12 +139,12 @@ def padded_width(n_columns: int) -> int:
 
 
 def dense_state(name: str, dense: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return the state under a name of a table with these weights, shape (1 + n_features, 1 + n_labels)."""
+    """Return the state of a dense table with these weights, of shape (1 + n_features, 1 + n_labels), under a name."""
     return {name: dense, **_named(name, empty_parts(dense.dtype))}
 
 
 def may_be_sparse(name: str, arrays: Mapping[str, NDArray[Any]]) -> bool:
-    """Return whether a table under a name uses the sparse functions when it is restored; the arrays are not checked."""
+    """Return whether the restored table under a name will use the sparse functions; the arrays are not checked."""
     dense, ends = arrays.get(name), arrays.get(f"{name}.ends")
     if ends is None:  # the table stays dense
         return False

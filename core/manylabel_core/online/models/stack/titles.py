@@ -34,7 +34,7 @@ class Titles:
     """Words of the titles of labels, and the corresponding features; see `_titles`.
 
     For the caller, a word is any number from 0 to 2^63 - 1; here, it is an index into the ascending words of all
-    titles. The counts follow from the titles and from those of the centroid.
+    titles. The counts are computed from the titles and from the counts of the centroid.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Titles:
         write_evidence(seen, self._word_of, new.first, 1 + self._found(new.words), *index, *rows, learning, evidence)
 
     def _found(self, words: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the indices of words, -1 for those in no title."""
+        """Return the indices of words, -1 for words that are in no title."""
         places = np.searchsorted(self._words, words)
         places[places == len(self._words)] = 0
         found = self._words[places] == words if len(self._words) else np.zeros(len(words), np.bool_)
