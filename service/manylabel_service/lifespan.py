@@ -38,7 +38,7 @@ async def lifespan(
     store : store, opened at startup and closed at shutdown.
     on_ready : callback when the server is ready.
     on_failure : callback when the server cannot become ready, or when a part could not be stopped; called after the
-    reason was logged.
+        reason was logged.
     """
     workers = context.telemetry.workers
     if workers is not None:

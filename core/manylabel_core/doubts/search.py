@@ -125,7 +125,7 @@ def find_doubts(
         or given label are not listed.
     report : callback with the number of examples processed in all passes, and their total.
     observe : callback with each block of held-out probabilities, and the truth of its examples (see `known`); it must
-    neither change the arrays nor use them later.
+        neither change the arrays nor use them later.
 
     Raises
     ------

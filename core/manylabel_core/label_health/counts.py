@@ -31,7 +31,7 @@ class Pairs(NamedTuple):
     first, second : columns of the labels.
     together : sum over the examples with both labels.
     first_only, second_only : sums over the examples that have one label, and for which the other label is known to be
-    false.
+        false.
     """
 
     first: Columns
@@ -109,7 +109,7 @@ class Truths:
         ----------
         first, second : columns, ascending by pair.
         values : ndarray of shape (n_true,); a value for each true label. None: the weights; then `together` adds the
-        weight of an example once.
+            weight of an example once.
         """
         return _joined(list(self._blocks(first, second, values)))
 

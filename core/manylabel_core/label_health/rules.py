@@ -43,7 +43,7 @@ class Suggestion(NamedTuple):
     Attributes
     ----------
     kind : ``name``: merge two labels with nearly the same name; ``merge``: merge two other labels; ``parent``: give a
-    label a parent; ``pause``: pause it; ``vague``: define it better.
+        label a parent; ``pause``: pause it; ``vague``: define it better.
     why : rule that applies.
     label : column of the label to change: the rarer label of a merge, the child of a parent.
     other : column of the label to merge into, or of the parent; None for other kinds.

@@ -29,9 +29,9 @@ class Likenesses(NamedTuple):
     ----------
     alike : 1 if the model cannot tell the labels apart; 0 if it can, or if it has not learnt the labels.
     pull_of_first : probability of the second label on examples of the first label, relative to that on examples of the
-    second label.
+        second label.
     pull_of_second : probability of the first label on examples of the second label, relative to that on examples of the
-    first label.
+        first label.
     own_of_first, own_of_second : sum of the probability of a label in excess of its mean, on its own examples without
         the other label.
     """

@@ -65,7 +65,7 @@ class Keyring:
     ----------
     key_store : store of the keys.
     reached_at : address of the server if other machines can reach it, so that it must not run without keys. None:
-    without keys, every client has full access.
+        without keys, every client has full access.
     """
 
     def __init__(self, key_store: KeyStore, reached_at: str | None) -> None:

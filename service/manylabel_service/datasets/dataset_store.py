@@ -116,8 +116,7 @@ class DatasetStore:
         options : options of the reader, and ``train_rows``, the number of first rows in the split "train" (the others
             are "test").
         parts : additional files: "labels", the Mulan XML of an ARFF file; "label_details", titles, descriptions and
-        URIs
-            of labels as JSON.
+            URIs of labels as JSON.
         """
         await self.check_free(name)
         with await open_in_thread(self.scratch_file) as result:

@@ -86,7 +86,7 @@ async def rows_of_stream(
     last : maximum number of rows.
     to : file to write, in the format of `manylabel_core.datasets.Dataset.from_bytes`.
     examples : whether to write examples with their places instead of rows, including partial labels; see
-    `examples_of_log`.
+        `examples_of_log`.
 
     Raises
     ------

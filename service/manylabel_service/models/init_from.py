@@ -37,10 +37,10 @@ def warm_start(
     Parameters
     ----------
     spec : spec of the new model. Declared features and labels must be the same as those of the version, in the same
-    order.
+        order.
     source, version, data : name of the trained model, the version, and its contents as stored.
     leaves_scaling, leaves_text : whether the scaling and the text options of the version replace those of the spec; the
-    state has the resulting spec.
+        state has the resulting spec.
     """
     try:
         contents = ModelArtifact.from_bytes(data)

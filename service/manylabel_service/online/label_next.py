@@ -63,8 +63,8 @@ async def label_next(replica: Replica, limit: int, order: str) -> RankedPredicti
     replica : the model.
     limit : maximum number returned.
     order : "newest": newest first; "uncertainty": most uncertain first, near-duplicates last; "review": only
-    predictions that need review according to the served decision, most uncertain first. At most the newest
-    `max_ranked_predictions` are compared.
+        predictions that need review according to the served decision, most uncertain first. At most the newest
+        `max_ranked_predictions` are compared.
     """
     replica.check_serving()
     store, by_uncertainty = replica.prediction_store, order != "newest"

@@ -434,9 +434,9 @@ class Replica(Applier):
         refuse_each : whether to reject invalid examples separately and learn the others; the response then has the
             errors.
         check : called with the number of labels of each prediction and the mean bytes of their names; raises an error
-        if the response would be too large. It is not called for a repeated request.
+            if the response would be too large. It is not called for a repeated request.
         deadline : value of time.monotonic() at which the update is rejected if it still waits for earlier updates;
-        None: no limit.
+            None: no limit.
 
         Raises
         ------

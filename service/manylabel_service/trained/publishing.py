@@ -47,11 +47,12 @@ async def publish(
     ----------
     artifact : `ModelArtifact.to_bytes`.
     meta : metadata of the version, to which scaling, features and the reasons below are added. If the job has published
-    before, its version is returned, and nothing changes; if this version was deleted, it is returned with the metadata
-    `meta`.
+        before, its version is returned, and nothing changes; if this version was deleted, it is returned with the
+        metadata `meta`.
     promote : whether to serve the version from now on, in the same step that publishes it. With "if_better", it is
-    served if its fit converged, it was evaluated, its features and scaling are the same as those of the served version,
-    and its metric on the same rows is not lower; else `not_promoted_because` in its metadata has the reasons.
+        served if its fit converged, it was evaluated, its features and scaling are the same as those of the served
+        version, and its metric on the same rows is not lower; else `not_promoted_because` in its metadata has
+        the reasons.
     """
     check_limit(f"bytes of model {name!r}", len(artifact), settings.max_model_bytes)
     # A version that cannot be served must not be listed.

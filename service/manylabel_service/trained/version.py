@@ -35,7 +35,7 @@ class VersionMeta:
     data : training data as specified in the job: a dataset or a stream.
     measured_on : digest of the held-out rows; equal digests mean equal rows. None if unknown.
     worse : difference to the version that it replaced under "always", if the replaced version had the higher metric;
-    else None.
+        else None.
     """
 
     job: str

@@ -109,7 +109,7 @@ class DeliveryState(StoredModel):
     Attributes
     ----------
     positions : log positions by incarnation of the model; if there are many models, only those that have changed
-    recently.
+        recently.
     since_unix_ms : time, by the clock of the store, up to which the logs of other models were seen.
     looked_unix_ms : time up to which models that are not in memory were examined.
     jobs, versions : highest revisions of these documents.

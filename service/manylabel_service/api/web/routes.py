@@ -159,7 +159,7 @@ class Router(APIRouter):
         errors : error codes, except those of any request and those that follow from other parameters.
         takes, example, required : models of the JSON body, None for null; an example; whether a body is required.
         query : query parameters of an endpoint that reads them itself; parameters in its signature are found
-        automatically.
+            automatically.
         keyed : whether the header Idempotency-Key makes a retry safe.
         named : whether the object that the path names must exist.
         stored : whether the endpoint needs the store.

@@ -207,7 +207,7 @@ class ApplyBatch:
     outcomes : ApplyResults of the completed entries, in log order.
     learnt : number of examples learnt so far.
     needed_snapshot : position of the target snapshot if the next entry is a rollback; the batch continues only after
-    `roll_back`.
+        `roll_back`.
     """
 
     def __init__(self, model: OnlineModel, entries: Iterable[LogEntry]) -> None:

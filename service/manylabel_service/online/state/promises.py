@@ -179,7 +179,7 @@ class Promises:
         answer : columns of the labels that were predicted.
         truth : whether each known label is true, by column; -1 for those without a column.
         complete : whether all other labels are false. Partial labels that agree do not count, because the other labels
-        may be wrong.
+            may be wrong.
         """
         if not self._above_teacher or deferral.ask or deferral.version != self._parity_version:
             return

@@ -53,7 +53,7 @@ class ModelFiles:
     record, store : the model and its store.
     pace : see `LogReplayer`.
     spec : spec of the model, if the caller has already read it, because reading hundreds of thousands of names takes
-    long.
+        long.
 
     Attributes
     ----------
