@@ -6,9 +6,9 @@ PROBLEMS = (
     "",
     "rows and targets must have the same number of examples",
     "indptr must ascend from 0 to the number of indices and values",
-    "rows have a feature column at or above the number of features of the learner",
-    "n_labels of targets must be at most the number of labels of the learner",
-    "label columns of targets must be below n_labels of the example",
+    "feature columns of rows must be at least 0 and below the number of features of the learner",
+    "n_labels of targets must be from 0 to the number of labels of the learner",
+    "label columns of targets must be at least 0 and below n_labels of the example",
     "signs of targets must be +1 or -1",
 )
 """Meanings of the numbers returned by `find_problem`; 0 is no problem."""

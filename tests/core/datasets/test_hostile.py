@@ -357,7 +357,7 @@ def test_ndjson_errors_say_where(line: str, message: str) -> None:
         ({"indices": [1, 1], "values": [1, 1]}, "must have one value for each index, and no index twice"),
         ({"indices": [1], "values": [1, 1]}, "must have one value for each index"),
         ({"indices": [100], "values": [1]}, "101 features; at most 50 are allowed"),
-        ({"views": {}}, "must name 1 to 100 different views"),
+        ({"views": {}}, "must have 1 to 100 different views"),
         ({"views": {"": [1]}}, "names of views have 1 to 256 bytes"),
         ({"views": {"v": 1}}, "must be a list of numbers"),
     ],

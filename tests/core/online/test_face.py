@@ -191,9 +191,9 @@ int32, int8 = np.int32, np.int8
         (
             ONE._replace(indices=np.array([3], int32)),
             TRUE,
-            "feature column outside those the learner has been grown to",
+            "feature columns of rows must be at least 0 and below the number of features",
         ),
-        (ONE._replace(indices=np.array([-1], int32)), TRUE, "feature column outside"),
+        (ONE._replace(indices=np.array([-1], int32)), TRUE, "feature columns of rows must be"),
         (ONE._replace(indptr=np.array([0, 2])), TRUE, "indptr must ascend"),
         (ONE._replace(indptr=np.array([1, 1])), TRUE, "indptr must ascend"),
         (ONE._replace(indptr=np.array([0, 1, 1])), TRUE, "same number of examples"),
@@ -204,11 +204,15 @@ int32, int8 = np.int32, np.int8
         ),
         (ONE._replace(values=np.zeros(2, np.float32)), TRUE, "indptr must ascend from 0 to the number of"),
         (ONE, TRUE._replace(indptr=np.array([0, 0])), "indptr must ascend"),
-        (ONE, TRUE._replace(indices=np.array([2], int32)), "label column outside the n_labels of its example"),
-        (ONE, TRUE._replace(indices=np.array([-1], int32)), "label column outside"),
-        (ONE, TRUE._replace(n_labels=np.array([4])), "n_labels above the number of labels"),
-        (ONE, TRUE._replace(n_labels=np.array([-1])), "n_labels above the number of labels"),
-        (ONE, TRUE._replace(signs=np.array([0], int8)), "sign other than"),
+        (
+            ONE,
+            TRUE._replace(indices=np.array([2], int32)),
+            "label columns of targets must be at least 0 and below n_labels",
+        ),
+        (ONE, TRUE._replace(indices=np.array([-1], int32)), "label columns of targets must be"),
+        (ONE, TRUE._replace(n_labels=np.array([4])), "n_labels of targets must be from 0 to the number of labels"),
+        (ONE, TRUE._replace(n_labels=np.array([-1])), "n_labels of targets must be from 0 to the number of labels"),
+        (ONE, TRUE._replace(signs=np.array([0], int8)), r"signs of targets must be \+1 or -1"),
         (ONE, TRUE._replace(signs=np.zeros(0, int8)), "indptr must ascend"),
     ],
 )
@@ -224,10 +228,10 @@ def test_index_arrays_that_do_not_fit_are_refused(rows: Rows, targets: Targets, 
 
 def test_arrays_of_a_state_must_fit_together() -> None:
     model = SALT().partial_fit(X, Y)
-    with pytest.raises(ValueError, match=r"weights and squares .*of one shape"):
+    with pytest.raises(ValueError, match=r"weights and squares must have the same shape"):
         model.restore({**model.state(), "squares": model.state()["squares"][1:]})
     kernel = KernelFALT().partial_fit(X, Y)
-    with pytest.raises(ValueError, match=r"one row of 1 \+ n_labels coefficients for each support vector"):
+    with pytest.raises(ValueError, match=r"one row of 1 \+ n_labels numbers for each support vector"):
         kernel.restore({**kernel.state(), "coefficients": kernel.state()["coefficients"][1:]})
 
 

@@ -68,7 +68,10 @@ def test_a_response_has_a_limit(small: TestClient, tiny: str) -> None:
     small.post(f"{tiny}/update", json={"x": {"a": 1}, "y": ["p", "q"]}).raise_for_status()
     for operation in ("predict", "predict-update"):
         problem = refused(small.post(f"{tiny}/{operation}", json={"examples": [ITEM] * 3}), 413, "batch_too_large")
-        assert "a batch can have at most about 2 examples; no setting changes this limit" in problem["detail"]
+        assert (
+            "send at most about 2 examples, because of the number of labels; no setting changes this limit"
+            in problem["detail"]
+        )
         small.post(f"{tiny}/{operation}", json={"examples": [ITEM] * 2}).raise_for_status()
 
 
