@@ -43,7 +43,7 @@ _MISSING = "\u25a1"
 
 
 def label_scores(detail: ModelDetail, model: str | None = None) -> Figure:
-    """Draw F1 of each label as a bar, precision and recall as marks, and the support next to the name.
+    """Draw the F1 of each label as a bar, with marks for precision and recall, and the support next to the name.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def label_scores(detail: ModelDetail, model: str | None = None) -> Figure:
     axes.grid(axis="x", color=_GREY, linewidth=0.6)
     axes.set_axisbelow(True)
     _title(axes, "Scores of labels", len(drawn), len(by_support), "the most frequent")
-    # Below the axes, at a distance in inches instead of a share of their height.
+    # The legend is below the axes, at a distance in inches instead of a share of their height.
     below = -0.02 - 0.5 / figure.get_figheight()
     axes.legend(fontsize=8, frameon=False, ncols=3, loc="upper right", bbox_to_anchor=(1, below))
     return figure

@@ -16,7 +16,7 @@ class ProgressBar:
     Parameters
     ----------
     visible : whether the bar is shown.
-    stays : whether the last text stays at the end, also without a terminal.
+    stays : whether the last text stays visible at the end, even without a terminal.
     """
 
     def __init__(self, visible: bool = True, stays: bool = False) -> None:
@@ -64,7 +64,7 @@ class ProgressBar:
 
 
 def counted(done: int, total: int | None) -> tuple[float | None, str]:
-    """Return the share and the text of a bar that counts."""
+    """Return the share and the text of a bar for a count."""
     if not total:
         return None, f"{done}/?"
     return min(1.0, done / total), f"{done}/{total}"

@@ -1,12 +1,12 @@
-"""Sort, and search in ascending numbers.
+"""Sorting, and search in ascending numbers.
 
-One small function of each replaces NumPy's, which numba compiles from dozens of functions for every type.
+These small functions replace NumPy's, which numba compiles from dozens of functions for every type.
 """
 
 from manylabel_core.compiled import compiled
 
 FEW = 16
-"""Numbers that an insertion sort takes less time for."""
+"""Maximum number of numbers for which insertion sort is faster than heap sort."""
 
 
 @compiled

@@ -1,6 +1,6 @@
 """Checks of parameters and matrices shared by all of core. Every error is a ValueError that names the argument.
 
-A matrix is an ndarray or a CSR array, two types without a common one to annotate: hence `Any`.
+A matrix is an ndarray or a CSR array. These have no common type, so matrices are annotated as `Any`.
 """
 
 import math
@@ -62,7 +62,7 @@ def check_zero_one(name: str, matrix: Any) -> None:
         part = stored[first : first + step]
         wrong = (part != 0) & (part != 1)  # NaN fails both comparisons
         if wrong.any():
-            raise ValueError(f"{name} must hold only 0 and 1, not {part[wrong].flat[0]}")
+            raise ValueError(f"{name} must contain only 0 and 1, not {part[wrong].flat[0]}")
 
 
 _CHECKED_ENTRIES = 1 << 18

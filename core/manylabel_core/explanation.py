@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 NOT_LINEAR = "only linear models can be explained: this model does not have a weight for each feature and label"
-"""Error for an explanation of any other model."""
+"""Error for an explanation of a model that is not linear."""
 
 TITLES_COUNT = "only linear models can be exported as weights: this model also uses titles of labels"
 """Error for the weights of a model that uses titles of labels."""
@@ -56,8 +56,8 @@ def explain_scores(
 ) -> list[Explanation]:
     """Explain the scores of some labels for one example by at most k positive and k negative contributions per label.
 
-    `given` has the columns of the example; others in `scaled`, its columns and values for the model, count in the rest.
-    Raises ValueError if features times labels exceed `MAX_EXPLAINED_PARTS`.
+    `scaled` has the columns and values that the model sees. Only columns in `given` are listed, the others count in the
+    rest. Raises ValueError if features times labels exceed `MAX_EXPLAINED_PARTS`.
     """
     columns, values = scaled
     if len(columns) * len(labels) > MAX_EXPLAINED_PARTS:

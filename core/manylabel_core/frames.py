@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 def column_names(frame: Any) -> tuple[str, ...]:
-    """Return the names of the columns of a data frame; none for an array, or a frame whose columns have only numbers.
+    """Return the names of the columns of a data frame; none for an array, or a frame whose columns are only numbered.
 
     Raises ValueError if only some names are strings, names have several levels, or two columns have the same name.
     """
@@ -64,7 +64,7 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
     if values.dtype == object:
         values = np.array([np.nan if _is_missing(value) else value for value in values])
     if values.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must hold numbers, not {values.dtype}")
+        raise ValueError(f"{name} must contain numbers, not {values.dtype}")
     return values.astype(np.float64)
 
 

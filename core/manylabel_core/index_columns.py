@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from manylabel_core._index_columns import find_columns, insert_columns, place_columns
 
 _MULTIPLIER = np.uint64(secrets.randbits(64) | 1)
-"""Random multiplier of this process. The columns do not depend on it."""
+"""Random multiplier of this process, which does not affect the columns."""
 
 _NO_SLOTS = np.zeros(0, dtype=np.int32)
 
@@ -84,8 +84,8 @@ class IndexColumns:
             self._append(new)
 
     def place(self, indices: NDArray[np.int32], values: NDArray[np.float32], add: bool = False) -> Placed:
-        """Return the columns of ascending indices, ascending, and their values; new indices get the columns that `add`
-        would assign, and does assign with `add`.
+        """Return the columns of ascending indices, sorted, and their values. New indices get the next columns; with
+        `add`, these are stored.
         """
         if self._indices is None:
             return self._place_plain(indices, values, add)
@@ -97,7 +97,7 @@ class IndexColumns:
         return columns, placed
 
     def _place_plain(self, indices: NDArray[np.int32], values: NDArray[np.float32], add: bool) -> Placed:
-        """Return the result of `place` if each index so far is its column."""
+        """Return the result of `place` while each index is its own column."""
         columns = indices
         if len(indices) and indices[-1] >= self._n_columns:
             n_known = int(np.searchsorted(indices, self._n_columns))

@@ -2,8 +2,8 @@
 
 `_mercer` has the same kernels for two examples at a time, for online learners.
 
-A matrix of examples is an ndarray or a CSR array of float32 or float64, two types without a common one to
-annotate: hence `Any`.
+A matrix of examples is an ndarray or a CSR array of float32 or float64. These have no common type, so matrices are
+annotated as `Any`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KERNELS = ("linear", "rbf", "poly", "precomputed")
 """Names of the kernels; a callable is allowed as well."""
 
 DISTANCE_ROWS = 10_000
-"""Maximum number of examples for an exact mean pairwise distance; from more examples, this number is sampled."""
+"""Maximum number of examples for an exact mean pairwise distance; if there are more, a sample of this size is used."""
 
 KernelFunction = Callable[[Any, Any], NDArray[Any]]
 
@@ -47,7 +47,7 @@ class Kernel:
     def __call__(self, X: Any, Z: Any) -> NDArray[Any]:
         """Return the kernel values of X, (n_samples, n_features), and Z, (n_others, n_features), in the dtype of X.
 
-        Raises ValueError if a callable returns anything but finite real numbers of shape (n_samples, n_others).
+        Raises ValueError unless a callable returns finite real numbers of shape (n_samples, n_others).
         """
         if self.shape == "precomputed":
             values = np.asarray(X)

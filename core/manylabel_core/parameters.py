@@ -170,13 +170,13 @@ def parameter(
 
 
 def again(base: type, name: str, default: Any, **changes: Any) -> Any:
-    """Return the field of a base class with another default and other attributes of `Parameter`."""
+    """Return a copy of a field of a base class with another default, and other attributes of `Parameter`."""
     return dataclasses.field(default=default, metadata={**_fields(base)[name].metadata, **changes})
 
 
 @cache
 def parameters(learner: type) -> tuple[Parameter, ...]:
-    """Return the parameters of a class: those in `leading`, then its own, then those of its bases."""
+    """Return the parameters of a class: first those in `leading`, then its own, then those of its bases."""
     fields, leading = _fields(learner), getattr(learner, "leading", ())
     names = (*leading, *(name for name in _names(learner) if name not in leading))
     return tuple(Parameter(name, fields[name].default, **fields[name].metadata) for name in names)
@@ -215,8 +215,8 @@ def describe_parameters(learner: type) -> str:
 
 
 def documented(learner: Learner, shared: Mapping[str, str] = MappingProxyType({})) -> Learner:
-    """Replace lines of a class's docstring: `{parameters}` by the section on them, `{name}` by the text of that
-    name."""
+    """Replace lines in the docstring of a class: `{parameters}` by the section on the parameters, `{name}` by the text
+    with this name."""
     if learner.__doc__ and "{" in learner.__doc__:  # Python -OO removes docstrings
         texts = {"parameters": describe_parameters(learner), **shared}
         inserted = re.compile(rf"^( *)\{{({'|'.join(texts)})\}}$", re.MULTILINE)
@@ -230,8 +230,8 @@ def declared(learner: Learner) -> Learner:
     dataclass(eq=False, repr=False, kw_only=True)(learner)
     for name, field in _fields(learner).items():
         if getattr(learner, name) is not field.default:
-            # A dataclass gets a field from its first base, even if the first base inherits it and the second overrides
-            # it.
+            # A dataclass takes a field from its first base, even if this base only inherits it and the second base
+            # overrides it.
             raise TypeError(f"{learner.__name__}.{name}: list the base that overrides it first")
     _take_positions(learner)
     return documented(learner)

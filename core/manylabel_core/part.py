@@ -27,18 +27,18 @@ class Array(NamedTuple):
     dtype: str = "float64"
 
     def shape_of(self, sizes: Sizes) -> tuple[int, ...]:
-        """Return the shape for these sizes."""
+        """Return the shape with the given sizes."""
         return tuple([sizes[length] if isinstance(length, str) else length for length in self.shape])
 
     def nbytes(self, sizes: Sizes) -> int:
-        """Return the bytes for these sizes; called several times per update."""
+        """Return the bytes with the given sizes; called several times per update."""
         n = np.dtype(self.dtype).itemsize
         for length in self.shape:
             n *= sizes[length] if isinstance(length, str) else length
         return n
 
     def larger(self, array: NDArray[Any], sizes: Sizes, touch: bool = False) -> NDArray[Any]:
-        """Return the array with at least these sizes; see `enlarged`."""
+        """Return the array enlarged to at least the given sizes; see `enlarged`."""
         larger = enlarged(array, self.shape_of(sizes), touch)
         if larger is not array and any(self.start):
             start = np.array(self.start)
@@ -47,10 +47,12 @@ class Array(NamedTuple):
         return larger
 
     def check(self, name: str, array: NDArray[Any], sizes: Sizes) -> None:
-        """Raise ValueError if an array does not have the type and the shape for these sizes, or exceeds a bound."""
+        """Raise ValueError if an array has another type, or another shape than the sizes require, or exceeds a
+        bound."""
         expected = np.dtype(self.dtype), self.shape_of(sizes)
         if (array.dtype, array.shape) != expected:
-            raise ValueError(f"state must hold {name} of {expected[0]} and shape {expected[1]}, not {array.shape}")
+            found = f"{array.dtype} of {array.shape}"
+            raise ValueError(f"state: {name} must be {expected[0]} of shape {expected[1]}, not {found}")
         before: tuple[Any, ...] = (slice(None),) * self._axis
         for index, (least, most) in enumerate(self.bounds):
             part = array if len(self.bounds) == 1 else array[(*before, index)]
@@ -64,7 +66,7 @@ class Array(NamedTuple):
 
 
 def without_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays whose names begin with a prefix; their names without the prefix."""
+    """Return the arrays whose names begin with a prefix, by their names without the prefix."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
@@ -100,7 +102,7 @@ class Part:
         self.n_features, self.n_labels = max(n_features, self.n_features), max(n_labels, self.n_labels)
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
-        """Return the maximum bytes of the state with these columns, after this many further examples and values."""
+        """Return the maximum bytes of the state with these numbers of columns, after more examples and values."""
         sizes = self._sizes(n_features, n_labels)
         return sum([each.nbytes(sizes) for each in self._declared.values()])
 

@@ -30,7 +30,7 @@ class Prior:
     """Prior knowledge about the relations between labels."""
 
     R: NDArray[np.float64]  # (n_labels, n_labels), symmetric and positive definite
-    eps: float = 0.0  # constant added to the diagonal of R to make it so
+    eps: float = 0.0  # constant on the diagonal that makes R positive definite
 
 
 def identity(n_labels: int) -> Prior:
@@ -60,7 +60,7 @@ def symmetric(R: ArrayLike, n_labels: int | None = None, name: str = "R") -> NDA
     if n_labels is not None and len(R) != n_labels:
         raise ValueError(f"{name} must have the shape (n_labels, n_labels), {(n_labels, n_labels)}, not {R.shape}")
     if R.dtype.kind not in "fiu" or not np.isfinite(R).all():
-        raise ValueError(f"{name} must hold finite real numbers")
+        raise ValueError(f"{name} must contain finite real numbers")
     R = R.astype(np.float64)
     asymmetry = np.abs(R - R.T).max()
     if asymmetry > 1e-8 * np.abs(R).max():
@@ -125,7 +125,7 @@ def category_attributes(attributes: ArrayLike, p: ArrayLike | None = None, eps: 
     signs = 2.0 * _indicator(attributes, "attributes") - 1.0
     weights = np.ones(len(signs)) if p is None else np.asarray(p, dtype=np.float64)
     if weights.shape != (len(signs),) or not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError(f"p must hold {len(signs)} numbers of at least 0, one for each category, and not only 0")
+        raise ValueError(f"p must contain {len(signs)} numbers of at least 0, one for each category, and not only 0")
     return positive_definite((signs.T * (weights / weights.sum())) @ signs, eps)
 
 
@@ -165,7 +165,7 @@ def _indicator(Y: Any, name: str) -> NDArray[np.float64]:
     if Y.ndim != 2 or not Y.size:
         raise ValueError(f"{name} must be a matrix with rows and columns, not of shape {Y.shape}")
     if Y.dtype.kind not in "biuf" or not np.isin(Y, (0, 1)).all():
-        raise ValueError(f"{name} must hold only 0 and 1")
+        raise ValueError(f"{name} must contain only 0 and 1")
     return np.asarray(Y, dtype=np.float64)
 
 
@@ -173,7 +173,7 @@ def _cooccurrence(Y: Any) -> tuple[NDArray[np.float64], int]:
     """Return the number of examples in which both labels of each pair are relevant, and the number of examples."""
     if is_sparse(Y):
         if not np.isin(Y.data, (0, 1)).all():
-            raise ValueError("Y must hold only 0 and 1")
+            raise ValueError("Y must contain only 0 and 1")
         Y = Y.astype(np.float64)
         return (Y.T @ Y).toarray(), Y.shape[0]
     return Y.T @ Y, len(Y)

@@ -25,7 +25,7 @@ MAX_MAGNITUDE = 1e15
 
 VECTOR_COLUMNS = 2**30
 """Column of the first value of the first vector. The values of all vectors have the columns from here on, field by
-field; those of other features are below."""
+field; other features have lower columns."""
 
 BLOCK_BYTES = 1 << 26
 """Maximum bytes of a block of rows of a large matrix (64 MB); a block has at least one row."""
@@ -165,7 +165,7 @@ def as_weights(weights: ArrayLike | None, n_samples: int, name: str = "sample_we
     given = np.asarray(weights)
     if given.shape != (n_samples,) or given.dtype.kind not in "fiu":
         raise ValueError(f"{name} must have a number for each of {n_samples} examples, not {given.dtype} {given.shape}")
-    found = np.require(given, np.float64, ["C", "W"])  # functions for read-only arrays are not compiled
+    found = np.require(given, np.float64, ["C", "W"])  # compiled functions take only writeable arrays
     allowed = (found > 0.0) & (found <= MAX_EXAMPLE_WEIGHT)
     if not allowed.all():
         at = int(np.argmin(allowed))
@@ -210,7 +210,7 @@ def as_targets(Y: Matrix, known: Matrix | None = None) -> Targets:
 
 
 def _places(indptr: NDArray[np.int64], columns: NDArray[np.int32], n_columns: int) -> NDArray[np.int64]:
-    """Return the places of the stored entries: row times number of columns plus column."""
+    """Return a number for the position of each stored entry: row times number of columns plus column."""
     return np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), np.diff(indptr)) * n_columns + columns
 
 
@@ -234,7 +234,7 @@ def _as_matrix(matrix: Matrix, name: str, columns: str) -> Any:
     if given.ndim != 2:
         raise ValueError(f"{name} must be 2-D of shape (n_samples, {columns}), not {given.ndim}-D")
     if given.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must hold real numbers, not {given.dtype}")
+        raise ValueError(f"{name} must contain real numbers, not {given.dtype}")
     if given.dtype.kind == "b" or given.dtype == np.float16:
         given = given.astype(np.float32)
     if given.shape[1] > MAX_COLUMNS:

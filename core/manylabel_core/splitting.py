@@ -22,8 +22,8 @@ def held_out(n_rows: int, share: float, seed: int) -> tuple[Rows, Rows]:
 
 
 def folds(n_rows: int, n_folds: int, seed: int) -> list[tuple[Rows, Rows]]:
-    """Return random folds: ascending training rows and held-out rows of each; raise ValueError for more folds than
-    rows.
+    """Return random folds, each with ascending training rows and held-out rows; raise ValueError if there are more
+    folds than rows.
     """
     if n_folds > n_rows:
         raise ValueError(f"folds must be at most the number of rows, {n_rows}, not {n_folds}")

@@ -52,7 +52,7 @@ class NewerState(DamagedState):
 class LateArray:
     """Array that is written directly into the bytes of a state, so that it is in memory only once.
 
-    `write` writes the values into an array of this shape and type.
+    `write` writes the values into an array of the same shape and type.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], write: Callable[[NDArray[Any]], None]) -> None:
@@ -277,6 +277,6 @@ def _place(name: str, entry: Any) -> tuple[np.dtype[Any], tuple[int, ...], int, 
 def _array(view: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], begin: int, end: int) -> NDArray[Any]:
     try:
         array = np.frombuffer(view[begin:end], dtype=dtype).reshape(shape)
-    except ValueError as error:  # empty, and with an axis longer than any array's
+    except ValueError as error:  # empty, with an axis that is too long for any array
         raise DamagedState(f"an array cannot have the shape {shape}: {error}") from error
     return array if array.flags.writeable and array.flags.aligned else array.copy()

@@ -18,7 +18,7 @@ MAX_COUNT = 2**53
 def check_range(name: str, array: NDArray[Any], least: float, most: float) -> None:
     """Raise ValueError if an element of the array is out of bounds or NaN."""
     if array.size and not (array.min().item() >= least and array.max().item() <= most):
-        raise ValueError(f"state must hold {name} from {least:g} to {most:g}")
+        raise ValueError(f"state: values of {name} must be from {least:g} to {most:g}")
 
 
 def check_like(prefix: str, arrays: Mapping[str, NDArray[Any]], own: Mapping[str, NDArray[Any]], n_labels: int) -> None:
@@ -39,7 +39,7 @@ def check_like(prefix: str, arrays: Mapping[str, NDArray[Any]], own: Mapping[str
 def check_size(size: NDArray[np.int64]) -> tuple[int, int]:
     """Return the numbers of features and labels of a state; raises ValueError if missing."""
     if size.shape != (2,):
-        raise ValueError("state must hold a size of two numbers")
+        raise ValueError("state: size must have two numbers")
     check_range("size", size, 0, MAX_COLUMNS)
     return int(size[0]), int(size[1])
 
@@ -48,7 +48,7 @@ def check_threshold(arrays: Mapping[str, NDArray[Any]], *names: str) -> None:
     """Raise ValueError if the first column (the threshold) of one of these arrays is not 0."""
     for name in names:
         if name in arrays and np.any(arrays[name][..., :1]):
-            raise ValueError(f"state must hold {name} with a first column of 0, that of the threshold")
+            raise ValueError(f"state: the first column of {name} (the threshold) must be 0")
 
 
 def enlarged(array: NDArray[Any], shape: tuple[int, ...], touch: bool = False) -> NDArray[Any]:

@@ -24,7 +24,7 @@ class Vocabulary:
     Parameters
     ----------
     names : iterable of str, default=()
-        The first names, as in `add`.
+        Initial names, added as by `add`.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class Vocabulary:
         return [name for name in names if name not in columns]
 
     def newest(self, n: int) -> list[str]:
-        """Return the last n names, in the order of their columns."""
+        """Return the last `n` names, in the order of their columns."""
         return list(itertools.islice(reversed(self._columns), n))[::-1]
 
     def add(self, names: Iterable[str]) -> list[int]:
@@ -181,7 +181,7 @@ def _checked(arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], NDArray[
         if array is None or array.ndim != 1 or array.dtype != dtype:
             raise ValueError(f"{name}: expected a one-dimensional array of {dtype.__name__}")
     data, offsets = arrays["bytes"], arrays["offsets"]
-    # Compared, not subtracted: a difference of two int64 can wrap around.
+    # Offsets are compared, because the difference of two int64 can overflow.
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(data) or (offsets[1:] < offsets[:-1]).any():
         raise ValueError(f"offsets: must rise from 0 to {len(data)}, the length of bytes")
     return data, offsets

@@ -16,8 +16,7 @@ def main() -> int:
     """
     gc.disable()  # garbage collection of permanent objects takes an eighth of the startup; `run` enables it
     settings = start(sys.argv[1:])
-    # Imported here: numerical libraries take seconds to import, and --help, wrong flags and a parent of workers need
-    # none.
+    # Imported here: numerical libraries take seconds to import; --help, wrong flags and a parent of workers need none.
     if settings.workers > 1:
         from manylabel_service.server.workers import supervise
 

@@ -1,7 +1,8 @@
-"""Compile what is not on disk yet: ``python -m manylabel_service.compile_functions [--niceness N] TIER ...``.
+"""Compile the functions that are not on disk yet: ``python -m manylabel_service.compile_functions [--niceness N] TIER
+...``.
 
-The process and those that it starts end with their parent. The first tier is complete before the others are begun,
-which leave a core to the server.
+The process and its child processes end with their parent. The first tier is complete before the others begin; these
+leave a core to the server.
 """
 
 import argparse
@@ -10,7 +11,7 @@ from manylabel_core import kernels
 from manylabel_service import processes
 
 NAME = "manylabel-numba"
-"""Name of the process, and of those that it starts, in ``ps``."""
+"""Name of the process and of its child processes in ``ps``."""
 
 
 def main() -> None:

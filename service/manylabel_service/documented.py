@@ -13,8 +13,8 @@ from pydantic import BaseModel, GetJsonSchemaHandler
 class Documented(BaseModel, defer_build=True):
     """Base of models with a docstring below each field.
 
-    pydantic's `use_attribute_docstrings` would parse the source of every model at startup, although only the OpenAPI
-    description needs the texts.
+    The option `use_attribute_docstrings` of pydantic would parse the source of every model at startup, although only
+    the OpenAPI description needs the texts.
     """
 
     @classmethod

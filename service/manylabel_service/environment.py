@@ -1,6 +1,7 @@
 """Clocks and randomness of this process, which a simulation replaces.
 
-A module that imports `time`, `random` or `secrets` from here runs in a simulation too, in virtual time and from a seed.
+A module that imports `time`, `random` or `secrets` from here can also run in a simulation, with virtual time and a
+random seed.
 """
 
 import random as _random

@@ -27,9 +27,9 @@ class ServiceError(Exception):
     """Base of all errors of the service.
 
     A subclass is a dataclass: its annotated fields are the parameters of its constructor. A class with a kind has a
-    code, for programs, and a title, by default from its name; others inherit them. `message` is a template for
-    `str.format`, in which `self` is the error. A field `retry_after` is the time in seconds after which a retry makes
-    sense. The message describes the error; a class has a docstring if there is more to say.
+    code, for programs, and a title, both derived from its name by default; other classes inherit them. `message` is a
+    template for `str.format`, in which `self` is the error. A field `retry_after` is the time in seconds after which a
+    retry makes sense. The message describes the error; a class has a docstring if there is more to say.
     """
 
     code: ClassVar[str] = "internal_error"
@@ -65,7 +65,7 @@ class KeyRequired(AccessError, kind="unauthenticated"):
 
 class KeyInvalid(AccessError, kind="unauthenticated"):
     message = "the key {self.detail}; ask the operator of the server for another key"
-    detail: str = "is not known here"
+    detail: str = "is not known to this server"
 
 
 class ScopeMissing(AccessError, kind="forbidden"):
@@ -74,7 +74,7 @@ class ScopeMissing(AccessError, kind="forbidden"):
 
 
 class ModelNotAllowed(AccessError, kind="forbidden"):
-    message = "your key does not include {self.name!r}; use a key whose models match it"
+    message = "your key does not allow the name {self.name!r}; use a key whose `models` include it"
     name: str
     """Name or pattern of names."""
 
@@ -96,7 +96,7 @@ class JobNotAllowed(AccessError, kind="forbidden", code="model_not_allowed"):
     The message does not name the model: ids of jobs can be derived from idempotency keys.
     """
 
-    message = "your key does not include the model of job {self.id!r}; use a key whose models match it"
+    message = "your key does not allow the model of job {self.id!r}; use a key whose `models` include it"
     id: str
 
 
@@ -151,9 +151,12 @@ class ModelNotFound(ServiceError, kind="missing"):
 
 
 class ModelGone(ModelNotFound):
-    """The model was deleted while the caller used it; a later model of this name is another one."""
+    """The model was deleted while the caller used it; a model that has the name now is a different one."""
 
-    message = "model {self.name!r} (incarnation {self.incarnation}) has been deleted; request the name again"
+    message = (
+        "model {self.name!r} (incarnation {self.incarnation}) was deleted; repeat the request to reach the model that "
+        "has the name now"
+    )
     incarnation: int
 
 
@@ -195,7 +198,9 @@ class NoRollback(ModelIsTrained):
 
 
 class NoReliability(ModelIsTrained):
-    message = "model {self.name!r} is trained by jobs: the server measures its scores, but not its probabilities"
+    message = (
+        "model {self.name!r} is trained by jobs, and has no reliability diagram: the server measures its scores only"
+    )
 
 
 class ModelIsOnline(ServiceError, kind="conflict", title="Model learns online"):
@@ -230,7 +235,7 @@ class ReleaseTooOld(IncompatibleRelease, kind="unavailable"):
 
 
 class DocumentNewer(ReleaseTooOld):
-    """A document that a newer release wrote in a format that this release does not know; it must stay as it is."""
+    """A document that a newer release wrote in a format that this release does not know; it must not be changed."""
 
     message = "{self.detail}; upgrade this server"
     revision: int = 0
@@ -276,7 +281,7 @@ class LimitExceeded(ServiceError, kind="full"):
     what: str
     """Quantity that is limited, such as ``"labels of model 'tags'"``."""
     size: int
-    """Value that it would reach."""
+    """Value that the quantity would reach."""
     limit: int
     """Maximum, in the same unit."""
 
@@ -333,7 +338,7 @@ class NotPromotable(ServiceError, kind="conflict", title="Follower cannot be pro
 
 
 class ForgetRunning(ServiceError, kind="conflict"):
-    message = "model {self.name!r} is already being replaced; wait until {self.id} has ended"
+    message = "model {self.name!r} is already being replaced; wait until the change {self.id} has ended"
     name: str
     id: str
 
@@ -363,9 +368,9 @@ class InvalidExample(ServiceError, kind="invalid", code="invalid_request"):
 
     message = "example {self.index}, {self.place}: {self.detail}"
     index: int
-    """Number of the example in the request, from 0."""
+    """Index of the example in the request, from 0."""
     path: tuple[str | int, ...]
-    """Keys into that example, outermost first, such as ``("x", "indices")``."""
+    """Keys into the example, outermost first, such as ``("x", "indices")``."""
     detail: str
     """Allowed values, as ``"must be ..."``."""
 
@@ -453,9 +458,9 @@ class PredictionNotFound(PredictionError, kind="missing"):
 
 
 class PredictionExpired(PredictionError, kind="gone"):
-    message = "prediction {self.id!r} expired {self.detail}"
+    message = "prediction {self.id!r} has expired: {self.detail}; predict again"
     detail: str
-    """Time, or reason."""
+    """Reason, as a clause."""
 
 
 class PredictionLabelled(PredictionError, kind="conflict", title="Prediction already labelled"):
@@ -567,7 +572,7 @@ class JobNotFound(ServiceError, kind="missing"):
 
 
 class JobEnded(ServiceError, kind="conflict"):
-    message = "job {self.id!r} cannot be cancelled: it {self.state}"
+    message = "job {self.id!r} cannot be cancelled, because it {self.state}"
     id: str
     state: str
     """State of the job as a predicate, such as ``"has failed"``."""
@@ -645,8 +650,8 @@ class ModelDamaged(StorageError, kind="broken"):
 
 class HistoryDamaged(StorageError, kind="broken"):
     message = (
-        "the history of model {self.name!r} after position {self.after} and up to {self.through} is damaged: "
-        "{self.reason}; the entries before and after can be read"
+        "the history of model {self.name!r} is damaged after position {self.after}, up to {self.through}: "
+        "{self.reason}; earlier and later entries can be read"
     )
     name: str
     after: str
@@ -655,7 +660,7 @@ class HistoryDamaged(StorageError, kind="broken"):
 
 
 class DocumentDamaged(StorageError, kind="broken", code="storage_damaged"):
-    """A document that does not match its checksum, or is not what its kind requires; it must stay as it is."""
+    """A document that does not match its checksum, or is invalid for its kind; it must not be changed."""
 
     message = "the document {self.name!r} of {self.kind} is damaged: restore the store from a backup"
     kind: str
@@ -715,8 +720,8 @@ class BlobDamaged(StorageError, kind="broken", code="storage_damaged"):
 
 class LogTrimmed(StorageError):
     message = (
-        "the log of model {self.name!r} is trimmed through position {self.trimmed} and cannot be read from "
-        "{self.after}; start from a snapshot at or after the trimmed position"
+        "the log of model {self.name!r} was deleted up to position {self.trimmed}, and cannot be read from "
+        "{self.after}; start from a snapshot at position {self.trimmed} or later"
     )
     name: str
     after: str

@@ -20,7 +20,7 @@ BACKOFF_SECONDS = (0.1, 5.0)
 """Minimum and maximum seconds between two attempts to reach a store that is not available yet."""
 
 SLEEP_SECONDS = 0.02
-"""Seconds of the sleep that measures the delay of the event loop; shorter stalls may pass unnoticed."""
+"""Duration in seconds of the sleep that measures the delay of the event loop; shorter delays may go unnoticed."""
 
 log = structlog.get_logger()
 
@@ -37,13 +37,14 @@ async def lifespan(
         stopped in reverse order.
     store : store, opened at startup and closed at shutdown.
     on_ready : callback when the server is ready.
-    on_failure : callback when that is impossible, or when a part could not be stopped, after the reason was logged.
+    on_failure : callback when the server cannot become ready, or when a part could not be stopped; called after the
+        reason was logged.
     """
     workers = context.telemetry.workers
     if workers is not None:
         await workers.listen(lambda: exposition(context))
     ending = _Shutdown()
-    async with AsyncExitStack() as steps:  # each step runs, even if one before it failed or was cancelled
+    async with AsyncExitStack() as steps:  # each step runs, even if an earlier step failed or was cancelled
         if workers is not None:
             steps.callback(workers.close)
         if context.audit is not None:

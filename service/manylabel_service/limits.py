@@ -1,4 +1,4 @@
-"""Limits that no setting changes; they bound the memory and disk of a server and the time of one client."""
+"""Limits that no setting changes; they limit the memory and disk space of a server and the time of one client."""
 
 from dataclasses import dataclass
 
@@ -31,10 +31,10 @@ class Limits:
     """Maximum number of scores (examples times labels) and probabilities in a response; a larger batch gets 413."""
 
     max_contributions: int = 100_000
-    """Maximum number of contributions, plus one for each explained label, in a response; more get 422."""
+    """Maximum number of contributions in a response, plus one for each explained label; requests for more get 422."""
 
     max_response_bytes: int = 3 * 2**22
-    """Maximum bytes of the predictions in a response; more get 413."""
+    """Maximum bytes of the predictions in a response; requests for more get 413."""
 
     max_record_depth: int = 8
     """Maximum depth of nested objects in a record, including the record itself; the server rejects more with 422."""
@@ -57,8 +57,8 @@ class Limits:
     with 503."""
 
     max_stored_prediction_bytes: int = 2**28
-    """Maximum bytes of the features and scores of the stored predictions of a model. Above it, requests to store get
-    429."""
+    """Maximum bytes of the features and scores of the stored predictions of a model. Above it, requests to store
+    predictions get 429."""
 
     max_ranked_predictions: int = 5_000
     """Maximum number of the newest stored predictions without labels that are compared to find the most uncertain
@@ -76,17 +76,17 @@ class Limits:
     revoked, creating a key fails with 507."""
 
     max_webhooks: int = 20
-    """Maximum number of webhooks; the server does not create more, and responds with 507."""
+    """Maximum number of webhooks; at the limit, the server rejects new ones with 507."""
 
     max_queued_jobs: int = 100
     """Maximum number of queued and running jobs; the server rejects further jobs with 429."""
 
     job_niceness: int = 19
-    """Niceness of training processes; at 19 they barely slow predictions."""
+    """Niceness of training processes; at 19, they hardly slow down predictions."""
 
     job_max_attempts: int = 3
     """Maximum attempts to run a fit whose process or supervisor crashed; after that the job fails."""
 
     job_checkpoint_work: float = 2e9
-    """Approximate number of multiplications before the first checkpoint of a fit, some seconds; later ones are further
-    apart."""
+    """Approximate number of multiplications before the first checkpoint of a fit, which take some seconds; later
+    checkpoints are further apart."""

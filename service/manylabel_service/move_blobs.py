@@ -49,7 +49,7 @@ def main() -> int:
     for reason in moved.damaged.values():
         sys.stderr.write(f"{PROGRAM}: not moved: {reason}\n")
     if moved.unfinished:
-        sys.stderr.write(f"{PROGRAM}: {moved.unfinished} blobs are being written elsewhere: run this again later\n")
+        sys.stderr.write(f"{PROGRAM}: {moved.unfinished} blobs are still being written: run this command again later\n")
     return 1 if moved.damaged or moved.unfinished else 0
 
 

@@ -27,7 +27,7 @@ class HostUnknown(Exception):
 
 
 def embedded(address: IPAddress) -> IPAddress:
-    """Return the IPv4 address inside an IPv6 address (mapped, 6to4, NAT64); any other address unchanged."""
+    """Return the IPv4 address inside an IPv6 address (mapped, 6to4, NAT64); return other addresses unchanged."""
     if isinstance(address, IPv4Address):
         return address
     nat64 = IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else None

@@ -27,7 +27,7 @@ def model_of(name: str, base: type[Base], text: str, parameters: Iterable[Parame
 
 
 def in_json(text: str) -> str:
-    """Return a text with Python's constants in JSON's spelling."""
+    """Return a text in which Python's constants are spelt as in JSON."""
     words = re.sub(r"\b(None|True|False)\b", lambda found: _JSON[found[0]], text)
     return re.sub(r"(?<=\. )null\b", "Null", words)
 

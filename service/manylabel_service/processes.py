@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 PR_SET_PDEATHSIG = 1
-"""Linux: request for a signal when the parent process dies."""
+"""Linux option of prctl: send a signal when the parent process dies."""
 PR_SET_NAME = 15
-"""Linux: request for the process name that tools show, at most 15 bytes."""
+"""Linux option of prctl: set the process name that tools show, at most 15 bytes."""
 
 
 def die_with_parent() -> None:
@@ -22,7 +22,7 @@ def die_with_parent() -> None:
 
 
 def name(text: str) -> None:
-    """Set the name that ``ps`` and ``top`` show; only Linux can do it."""
+    """Set the name that ``ps`` and ``top`` show; works only on Linux."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_NAME, text.encode(), 0, 0, 0)
 
@@ -37,10 +37,10 @@ def lower_priority(niceness: int, oom_score: int = 0) -> None:
 
 
 def limit(kind: int, most: int, *, raisable: bool = False) -> None:
-    """Limit a resource (an ``RLIMIT_`` constant of `resource`), unless the process has a lower limit already.
+    """Limit a resource (an ``RLIMIT_`` constant of `resource`), unless the process already has a lower limit.
 
-    `raisable`: whether the limit can be raised again, up to the previous one. A system without this limit is not
-    changed.
+    `raisable`: whether the process can raise the limit again, up to the previous one. On a system without this limit,
+    nothing happens.
     """
     hard = resource.getrlimit(kind)[1]
     most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -49,7 +49,7 @@ def limit(kind: int, most: int, *, raisable: bool = False) -> None:
 
 
 def take_output() -> BinaryIO:
-    """Return the standard output; later prints of this process and its libraries go to standard error."""
+    """Return the standard output; from then on, this process and its libraries print to standard error."""
     own = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return own

@@ -13,7 +13,8 @@ PRIVATE_UMASK = 0o077
 
 
 def start(flags: Sequence[str], kind: type[Settings] = Settings, program: str | None = None) -> Settings:
-    """Return a program's settings, configure its log and make its files private; raises like `read_settings`."""
+    """Return the settings of a program, configure its log and make its files private. Raises the errors of
+    `read_settings`."""
     settings = read_settings(flags, kind, program)
     os.umask(PRIVATE_UMASK)
     configure_logging(settings)
@@ -21,9 +22,9 @@ def start(flags: Sequence[str], kind: type[Settings] = Settings, program: str | 
 
 
 class Parser(argparse.ArgumentParser):
-    """Arguments of a program that works on a store; the flags of a server are collected in `flags`.
+    """Parser of the arguments of a program that works on a store; the flags of a server are collected in `flags`.
 
-    A usage error is one line.
+    A usage error is printed as one line.
 
     Parameters
     ----------

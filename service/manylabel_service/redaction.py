@@ -1,4 +1,4 @@
-"""Redaction of keys in text for others."""
+"""Redaction of API keys in text that others read."""
 
 import re
 

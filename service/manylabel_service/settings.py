@@ -86,7 +86,7 @@ def origin_of(address: str) -> str | None:
 
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
-"""Names, separated by commas in a flag or an environment variable."""
+"""Names; a flag or an environment variable separates them by commas."""
 
 
 class Settings(BaseSettings):
@@ -126,9 +126,9 @@ class Settings(BaseSettings):
     """Path of the key of the certificate (PEM), not encrypted, in a file that only the server can read."""
 
     allowed_hosts: Names = ()
-    """Host names that requests may use for this server, separated by commas: *.example.org for all names below one, *
-    for any. localhost and the listening address are always allowed. If the server listens on every interface, any IP
-    address is allowed. The server rejects other hosts with 421, against DNS rebinding."""
+    """Host names that requests may use for this server, separated by commas: *.example.org for all names below a
+    domain, * for any. localhost and the listening address are always allowed. If the server listens on every interface,
+    any IP address is allowed. The server rejects other hosts with 421, to prevent DNS rebinding."""
 
     trusted_proxies: Names = ()
     """Addresses or networks, such as 10.0.0.0/8, of the load balancers in front of this server, separated by commas.
@@ -166,8 +166,8 @@ class Settings(BaseSettings):
 
     blobs: str | None = None
     """Address of the place of snapshots, histories, datasets, checkpoints and versions, file:///DIRECTORY or
-    s3://BUCKET/PREFIX. All servers and workers of a store need the same one. Default: in the store. For a store that
-    has data, first run `manylabel move-blobs`."""
+    s3://BUCKET/PREFIX. All servers and workers of a store must have the same address. Default: in the store. For a
+    store that has data, first run `manylabel move-blobs`."""
 
     workers: Annotated[int, Field(ge=1, le=256)] = 1
     """Number of server processes that share the port, each with all models in its memory; more than one needs a store
@@ -213,7 +213,7 @@ class Settings(BaseSettings):
     max_snapshot_bytes: PositiveInt = 2**35
     """Maximum bytes of the snapshots of all models in the store. Above it, no snapshot is taken, and requests for one
     get 507; updates continue, and the log of a model without new snapshots grows. Forgetting and promotion copy the
-    snapshots of a model, and fail if the copies exceed it."""
+    snapshots of a model, and fail if the copies would exceed this maximum."""
 
     max_body_bytes: PositiveInt = 4 * 2**20
     """Maximum bytes of a request body. Parsing a body blocks all other requests, so this also bounds the latency of
@@ -225,18 +225,18 @@ class Settings(BaseSettings):
 
     max_queue_wait_seconds: PositiveFloat = 2.0
     """Maximum total seconds that a request may wait in queues after its headers were read. A body of 64 KiB or more
-    waits to be parsed, and an update to be learnt. A request that has waited this long, or is expected to, gets 429;
-    streams get backpressure instead."""
+    waits to be parsed, and an update to be learnt. A request that has waited for this time, or is expected to, gets
+    429; streams get backpressure instead."""
 
     max_models: Annotated[int, Field(ge=1, le=100_000)] = 100_000
     """Maximum number of models on this server."""
 
     preload: bool = True
-    """Whether a server restores the lately used models in the background after its start; otherwise the first request
+    """Whether a server restores the recently used models in the background after its start; otherwise the first request
     for a model restores it."""
 
     metrics_models: NonNegativeInt = 200
-    """Maximum number of models with separate series in `/metrics`, per server process; the counts of the others are
+    """Maximum number of models with separate series in `/metrics`, per server process; the counts of other models are
     summed."""
 
     max_resident_bytes: PositiveInt = 2**32
@@ -246,7 +246,7 @@ class Settings(BaseSettings):
     """Seconds for which a stored prediction waits for delayed labels."""
 
     max_stored_predictions: PositiveInt = 100_000
-    """Maximum number of stored predictions per model; the server rejects further ones with 429."""
+    """Maximum number of stored predictions per model; at the limit, the server rejects new ones with 429."""
 
     webhook_urls: Names = ()
     """Addresses to which webhooks may send events, separated by commas, each scheme://host[:port], for example
@@ -284,7 +284,7 @@ class Settings(BaseSettings):
     """Number of concurrent training processes per server process; 0 for none in this server."""
 
     job_threads: Annotated[int, Field(ge=1, le=256)] = 1
-    """Number of threads of a fit. A job keeps the number that it was submitted with, because a resumed fit gives the
+    """Number of threads of a fit. A job keeps the number with which it was submitted, because a resumed fit has the
     same result, bit for bit, only with the same number."""
 
     job_memory_bytes: Annotated[int, Field(ge=2**28)] = 2**32
@@ -428,7 +428,8 @@ TEST_PREFIX = "MANYLABEL_TEST_"
 
 
 def _unknown_variables() -> dict[str, Any]:
-    """Return the unknown environment variables with our prefix; `Settings` refuses them as extra fields."""
+    """Return the unknown environment variables with the prefix of the settings; `Settings` rejects them as extra
+    fields."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -440,7 +441,7 @@ def _unknown_variables() -> dict[str, Any]:
 
 
 def _suffix(variable: str) -> str:
-    """Return the name of the setting of an environment variable; any other name unchanged."""
+    """Return the name of the setting for an environment variable; return other names unchanged."""
     return variable.lower().removeprefix(PREFIX.lower()) if variable.upper().startswith(PREFIX) else variable
 
 
@@ -464,10 +465,9 @@ class WorkerSettings(Settings):
 
 
 def read_settings(arguments: Sequence[str], kind: type[Settings] = Settings, program: str | None = None) -> Settings:
-    """Return the settings of a server, or of a process of another kind, started with these command-line arguments.
-    Raises SystemExit.
+    """Return the settings of a server, or of a process of another `kind`, from these command-line arguments.
 
-    Errors name the `program`; None for the name that belongs to `kind`.
+    Raises SystemExit. Errors name the `program`; None means the program of this kind.
     """
     program = program or str(kind.model_config["cli_prog_name"])
     if not {"-h", "--help"}.isdisjoint(arguments):
@@ -495,7 +495,7 @@ def option_names() -> dict[str, bool]:
 
 
 def refuse_usage(program: str, message: str, options: Iterable[str]) -> NoReturn:
-    """Exit with status 2 and one line of error, for arguments that argparse refused with this message.
+    """Exit with status 2 and an error of one line, for arguments that argparse rejected with a message.
 
     Parameters
     ----------
@@ -520,7 +520,7 @@ _USAGE, _UNKNOWN = "error parsing CLI: ", "unrecognized arguments: "
 
 
 def _nearest(name: str, names: Iterable[str], prefix: str = "") -> str:
-    """Return a question with the most similar of some names; an empty text if none is similar.
+    """Return the text of a question with the name that is most similar; an empty text if no name is similar.
 
     With the prefix of environment variables, the question names the environment variable.
     """
@@ -529,7 +529,7 @@ def _nearest(name: str, names: Iterable[str], prefix: str = "") -> str:
 
 
 def _said(error: ErrorDetails, kind: type[Settings]) -> str:
-    """Return the error message of a setting, in the wording of this project."""
+    """Return the error message for a setting, in the wording of this project."""
     name = str(next(iter(error["loc"]), ""))
     if error["type"] == "extra_forbidden":
         prefix = PREFIX if name.upper().startswith(PREFIX) else ""

@@ -1,4 +1,4 @@
-"""Time slices: long work on the event loop lets other tasks run between two slices."""
+"""Time slices: work that takes long on the event loop lets other tasks run between two slices."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -9,7 +9,7 @@ from manylabel_service.environment import time
 T = TypeVar("T")
 
 SLICE_SECONDS = 0.002
-"""Target duration of a slice, and so the maximum delay of a prediction that arrives during one."""
+"""Target duration of a slice in seconds, which is the maximum delay of a prediction that arrives during a slice."""
 
 
 class SliceSize:
@@ -77,14 +77,15 @@ class _Slices(Pace, Generic[T]):
 
     async def __anext__(self) -> T:
         for item in self._items:
-            if time.perf_counter() >= self._ends:  # a call for each item would cost as much as the loop
+            if time.perf_counter() >= self._ends:  # a call for each item would take as long as the loop
                 await self.rest()
             return item
         raise StopAsyncIteration
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Return the result of `work` in a thread; a cancelled caller waits for its end, and holds its locks until then."""
+    """Run `work` in a thread, and return the result. A cancelled caller waits until the thread has ended, and holds its
+    locks until then."""
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(running)

@@ -1,7 +1,7 @@
 """Ids of stored predictions: ULIDs, 26 characters of Crockford's base32.
 
 The first ten characters are the creation time in milliseconds of Unix time (48 bits), the others are random (80 bits).
-So ids sort by age, and an unknown id shows whether it may have expired.
+Ids therefore sort by age, and an unknown id shows whether it may have expired.
 """
 
 import re
@@ -16,7 +16,7 @@ MAX_MS = 2**48 - 1
 _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
 PATTERN = rf"^[0-7][{_DIGITS}]{{25}}$"
-"""The characters have 130 bits, the first two of which are 0."""
+"""The characters encode 130 bits, of which the first two are 0."""
 _ID = re.compile(PATTERN)
 
 
@@ -52,7 +52,7 @@ def valid(id: str) -> bool:
 
 
 def timestamp_of(id: str) -> int:
-    """Return when an id was made, in milliseconds of Unix time. Raises ValueError if the string is not an id."""
+    """Return the creation time of an id, in milliseconds of Unix time. Raises ValueError if the string is not an id."""
     if not valid(id):
         raise ValueError(f"a prediction id has 26 characters of Crockford's base32, not {id!r}")
     ms = 0

@@ -1,4 +1,4 @@
-"""Rate of recent work, and the resulting waiting time of further work."""
+"""Rate of recent work, and the expected waiting time of new work."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ SLOWER = 0.8
 
 
 GRACE_SHARE = 0.1
-"""Share of the maximum wait that every request is granted, even if it waited long before or was sent slowly."""
+"""Share of the maximum wait that every request gets, even if it has already waited or was sent slowly."""
 
 
 class WorkRate:

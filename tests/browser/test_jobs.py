@@ -127,7 +127,7 @@ def test_a_file_is_uploaded_and_read_otherwise(site: Site, watched: Watched, nam
     page.get_by_role("button", name="Read the file").click()
     report = section(page, "What was understood")
     expect(report.get_by_role("row", name="size")).to_contain_text("number")
-    expect(report.get_by_role("list", name="Notes")).to_contain_text("zeros in front")
+    expect(report.get_by_role("list", name="Notes")).to_contain_text("leading zeros")
     assert_accessible(page)
     assert_no_sideways_scrolling(page)
     report.get_by_label("Read code as").select_option("number")

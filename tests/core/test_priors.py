@@ -46,8 +46,8 @@ def test_a_matrix_that_is_not_positive_definite_is_refused_with_its_smallest_eig
         (np.zeros((0, 0)), "R must be a square matrix"),
         (np.eye(3), r"R must have the shape \(n_labels, n_labels\), \(2, 2\)"),
         (np.array([[1.0, 0.2], [0.1, 1.0]]), "R must be symmetric, but it differs from its transpose by up to 0.1"),
-        (np.array([[1.0, np.nan], [np.nan, 1.0]]), "R must hold finite real numbers"),
-        (np.array([["1", "0"], ["0", "1"]]), "R must hold finite real numbers"),
+        (np.array([[1.0, np.nan], [np.nan, 1.0]]), "R must contain finite real numbers"),
+        (np.array([["1", "0"], ["0", "1"]]), "R must contain finite real numbers"),
     ],
 )
 def test_a_matrix_that_is_no_prior_is_refused_by_name(R, message):
@@ -97,7 +97,7 @@ def test_few_categories_give_a_prior_with_eps():
 
 @for_each("p", [[1.0], [0.5, -0.5], [0.0, 0.0], [np.nan, 1.0]])
 def test_category_weights_that_are_no_distribution_are_refused(p):
-    with pytest.raises(ValueError, match="p must hold 2 numbers"):
+    with pytest.raises(ValueError, match="p must contain 2 numbers"):
         priors.category_attributes([[1, 0], [0, 1]], p=p)
 
 
@@ -156,7 +156,7 @@ def test_a_shrinkage_out_of_range_is_refused(shrinkage):
 
 
 def test_labels_that_are_no_indicator_matrix_are_refused():
-    with pytest.raises(ValueError, match="Y must hold only 0 and 1"):
+    with pytest.raises(ValueError, match="Y must contain only 0 and 1"):
         priors.label_correlation([[2, 1]])
-    with pytest.raises(ValueError, match="Y must hold only 0 and 1"):
+    with pytest.raises(ValueError, match="Y must contain only 0 and 1"):
         priors.label_correlation(sp.csr_array([[2, 1]]))

@@ -78,9 +78,9 @@ def test_values_that_are_not_finite_or_too_large_are_named(form: type, value: fl
     [
         ([1.0, 2.0], "X must be 2-D of shape .n_samples, n_features., not 1-D"),
         ([[["a"]]], "X must be 2-D"),
-        ([["a", "b"]], "X must hold real numbers"),
-        ([[1j]], "X must hold real numbers, not complex128"),
-        ([[None, 1.0]], "X must hold real numbers, not object"),
+        ([["a", "b"]], "X must contain real numbers"),
+        ([[1j]], "X must contain real numbers, not complex128"),
+        ([[None, 1.0]], "X must contain real numbers, not object"),
     ],
 )
 def test_matrices_of_other_kinds_are_refused(bad: object, message: str) -> None:
@@ -111,9 +111,9 @@ def test_partial_targets_list_the_known(form: type) -> None:
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_labels_other_than_0_and_1_are_refused(form: type) -> None:
     for wrong in (2.0, -1.0, 0.5, np.nan):
-        with pytest.raises(ValueError, match=f"Y must hold only 0 and 1, not {wrong}"):
+        with pytest.raises(ValueError, match=f"Y must contain only 0 and 1, not {wrong}"):
             as_targets(form(np.array([[0.0, wrong]])))
-    with pytest.raises(ValueError, match="known must hold only 0 and 1"):
+    with pytest.raises(ValueError, match="known must contain only 0 and 1"):
         as_targets([[0, 1]], form(np.array([[0, 2]])))
     with pytest.raises(ValueError, match=r"known must have the shape of Y, \(1, 2\), not \(1, 3\)"):
         as_targets([[0, 1]], form(np.array([[0, 1, 1]])))

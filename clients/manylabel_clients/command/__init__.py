@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 
 def main() -> NoReturn:
-    """Run the command; `serve` becomes the server without loading the other commands, which takes half a second."""
+    """Run the command. `serve` starts the server without loading the other commands, which would take half a second."""
     if sys.argv[1:2] == ["serve"] and not missing_modules("server"):
         from manylabel_clients.command.server.program import SERVER, program
 

@@ -69,7 +69,7 @@ def _leave(message: str, status: int) -> NoReturn:
 
 
 def _called() -> str:
-    """Return the name of the called command with its groups, without arguments."""
+    """Return the names of the groups and of the command that was called, without arguments."""
     found: click.Command | None = app
     words = [NAME]
     for word in sys.argv[1:]:

@@ -55,7 +55,7 @@ _OF_USER = "auto"
 
 
 def _option(name: str, callback: object, help: str) -> click.Option:
-    """Return an option for a shell; the default is the shell of the environment."""
+    """Return an option whose value is a shell. The default is the shell of the environment."""
     return click.Option(
         [f"--{name}-completion"],
         is_flag=False,

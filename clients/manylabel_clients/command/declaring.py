@@ -1,8 +1,9 @@
 """Commands from functions: the annotations of their parameters declare the arguments and options of the command line.
 
 `typing.Annotated[T, Option(...)]` or `[T, Argument(...)]` declares a parameter; T is str, int, float, bool or Path, a
-list of one of these for a repeatable option, or one of these or None. `[T, Fields(...)]` declares fields of a named
-tuple. The first paragraph of the docstring is the help in lists of commands. click parses the command line.
+list of one of these for a repeatable option, or one of these or None. `[T, Fields(...)]` declares one option for each
+field of a named tuple. The first paragraph of the docstring is the help in lists of commands. click parses the command
+line.
 """
 
 import inspect
@@ -81,7 +82,7 @@ class Argument(_Declared):
 
 
 class Fields:
-    """Options of a parameter that is a named tuple: its fields of these names, declared like parameters."""
+    """Options for fields of a named tuple; each field is declared like a parameter."""
 
     def __init__(self, *names: str) -> None:
         self._names = names
@@ -105,12 +106,12 @@ class Commands(click.Group):
         return list(self.commands)
 
     def make_context(self, *args: Any, **settings: Any) -> click.Context:
-        """Parse the arguments of the group; a usage error is one line."""
+        """Parse the arguments of the group; a usage error is printed as one line."""
         with _one_line():
             return super().make_context(*args, **settings)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Invoke a command; Ctrl-C ends it with the status that shells expect, and a usage error is one line."""
+        """Invoke a command. Ctrl-C ends it with the status that shells expect; a usage error is printed as one line."""
         try:
             with _one_line():
                 return super().invoke(ctx)
@@ -124,7 +125,7 @@ class Commands(click.Group):
 
 
 class _UsageError(click.UsageError):
-    """Usage error on one line, with the command whose help explains the usage."""
+    """Usage error printed as one line, which ends with the command to see the help."""
 
     def show(self, file: IO[str] | None = None) -> None:
         """Write the line to a file, or to standard error."""
@@ -134,7 +135,7 @@ class _UsageError(click.UsageError):
 
 @contextmanager
 def _one_line() -> Iterator[None]:
-    """Convert usage errors to errors of one line; a command without arguments still shows its help."""
+    """Convert usage errors to errors that are printed as one line; a command without arguments still shows its help."""
     try:
         yield
     except (_UsageError, click.exceptions.NoArgsIsHelpError):
@@ -145,7 +146,7 @@ def _one_line() -> Iterator[None]:
 
 
 def command(function: Callable[..., object], name: str | None = None, **settings: Any) -> click.Command:
-    """Return the command of a function; `settings` are attributes of click's commands."""
+    """Return the command that calls a function; `settings` are attributes of click's commands."""
     return click.Command(name or function.__name__.replace("_", "-"), **_parts(function), **settings)
 
 
@@ -155,9 +156,10 @@ def group(
     *commands: click.Command | Callable[..., object],
     help: str | None = None,
 ) -> Commands:
-    """Return a group of commands; without a command, it calls the function.
+    """Return a group of commands, which calls the function if no command is given.
 
-    The default help is that of the function. Options before a command are rejected, because it would ignore them.
+    The default help is the docstring of the function. Options of the group are rejected before a command, because the
+    command would ignore them.
     """
     parts = _parts(function)
     call = parts["callback"]

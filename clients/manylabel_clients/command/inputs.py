@@ -69,7 +69,8 @@ def read_items(source: str, labelled: bool, labels: str | None = None, table: Ta
 
 
 def read_truths(source: str) -> Iterator[Item]:
-    """Yield the labels of stored predictions in `source`, with the id in `x`; like `read_items`, but without tables."""
+    """Yield the labels of stored predictions in `source`, with the id in `x`. Reads like `read_items`, but no
+    tables."""
     for place, value in _read_values(source, TRUTH):
         if not isinstance(value, dict) or not {"id", "y"} <= value.keys() <= {"id", "y", "weight", "ref"}:
             raise Failure(f"{place}: labels of a stored prediction look like {TRUTH}")
@@ -169,7 +170,7 @@ def _decodable(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _values(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
-    """Yield JSON values, one per line; or one value over all lines if the first line is incomplete."""
+    """Yield one JSON value per line; if the first line is incomplete JSON, yield one value for the whole input."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

@@ -79,7 +79,7 @@ _IMPATIENT = Retry(attempts=4, base_seconds=0.2, wait_compiling=True)
 PATIENT = Retry(attempts=_ANY_NUMBER, base_seconds=0.2, wait_compiling=True)
 """Retry policy for long work, long enough for a restart of the server."""
 NOTICED_SECONDS = 1.0
-"""Minimum seconds of a wait that is reported."""
+"""Minimum duration in seconds of a wait that is reported."""
 
 _REASONS = {"storage_unavailable": "the store is unavailable", "not_ready": "the server is not ready"}
 
@@ -94,7 +94,7 @@ def remote(
     Parameters
     ----------
     show : prints the result for a person; None if the function prints.
-    retry : few attempts by default, because a person is waiting.
+    retry : retry policy; few attempts by default, because a person is waiting.
     """
 
     def decorate(function: Callable[..., object]) -> Callable[..., None]:
@@ -130,7 +130,7 @@ def connect(
     headers: Mapping[str, str] | None = None,
     report: Callable[[ManyLabelError, float], object] | None = None,
 ) -> C:
-    """Return a client that retries until the timeout, if there is one; `report` is called before each wait."""
+    """Return a client. If there is a timeout, the client retries until then, and calls `report` before each wait."""
     if timeout is not None:
         retry = replace(retry, attempts=_ANY_NUMBER, patience_seconds=timeout, wait_compiling=False)
     seconds = min(DEFAULT_TIMEOUT_SECONDS, retry.patience_seconds)
@@ -144,7 +144,8 @@ def connect(
 
 
 class Report:
-    """Lines on standard error that say why a command waits; one line for a compilation, however often it retries."""
+    """Lines on standard error that say why a command waits. A compilation is reported once, however many retries it
+    takes."""
 
     def __init__(self) -> None:
         self._told_compiling = False
@@ -165,7 +166,7 @@ class Report:
 
 
 def read_key(path: Path) -> Secret:
-    """Return the key in a file; raise a Failure that does not reveal the contents."""
+    """Return the API key in a file. Errors are Failures that do not reveal the contents."""
     try:
         text = path.read_text().strip()
     except UnicodeDecodeError:

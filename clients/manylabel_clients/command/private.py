@@ -1,8 +1,8 @@
-"""Files that only their owner can read, such as server logs and models, which reveal training data."""
+"""Files that only their owner can read: server logs and models, for example, reveal training data."""
 
 import os
 
 
 def private(path: str, flags: int) -> int:
-    """Open a file, as an opener of `open`; only the owner can read a new file."""
+    """Open a file so that only the owner can read it if it is new; to pass to `open` as its opener."""
     return os.open(path, flags, 0o600)

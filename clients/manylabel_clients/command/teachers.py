@@ -38,7 +38,8 @@ DEFAULTS = TeacherFields()
 def open_teacher(
     stack: ExitStack, teacher: str, options: TeacherFields, labels: Mapping[str, Label], unknown: bool = False
 ) -> Callable[[Any], list[str]]:
-    """Return a teacher, which the stack closes; with `unknown`, a language model may use other labels."""
+    """Return a teacher; the exit stack closes it. With `unknown`, a language model may use labels that are not
+    listed."""
     if not teacher.startswith(("http://", "https://")):
         return Program(teacher, options.teacher_timeout)
     if options.teacher_model is None:

@@ -31,7 +31,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 OPSETS = {"": 20, "ai.onnx.ml": 4, "com.microsoft": 1}
 IR_VERSION = 10
 NONE = "\x01"
-"""Text appended to the others so that there is at least one; its token is omitted."""
+"""Text that is appended to the input so that there is at least one text; its token is omitted."""
 
 
 def onnx_file(model: Portable) -> bytes:
@@ -132,14 +132,14 @@ class _Graph:
         return self.node(operator, a, b)
 
     def lookup(self, names: str, columns: dict[str, int]) -> str:
-        """Return the columns of strings, -1 for others."""
+        """Return the columns of strings; -1 for unknown strings."""
         keys, values = zip(*(columns or {NONE: -1}).items(), strict=True)
         return self.node(
             "LabelEncoder", names, domain="ai.onnx.ml", keys_strings=keys, values_int64s=values, default_int64=-1
         )
 
     def among(self, names: str, some: Iterable[str]) -> str:
-        """Return which of the strings are among some."""
+        """Return which strings are in a list."""
         return self.node("GreaterOrEqual", self.lookup(names, dict.fromkeys(some, 0)), self.integers(0))
 
     def total(self, name: str) -> str:
@@ -151,7 +151,7 @@ class _Graph:
 
 
 def _word(min_length: int) -> str:
-    """Return a word of the tokeniser of records, as a RE2 pattern; emoji may be shorter than the minimum."""
+    """Return the RE2 pattern of a word of the record tokeniser; emoji may be shorter than the minimum length."""
     words = [rf"[\p{{L}}\p{{N}}_][\p{{L}}\p{{N}}_\p{{M}}]{{{max(1, min_length - 1)},}}"]
     words += [r"[a-z]\+\+"] * (min_length <= 3) + [r"[a-z][+#]\B"] * (min_length <= 2)
     words += [r"[\p{L}\p{N}_]"] * (min_length == 1) + [emoji_pattern()]
@@ -205,7 +205,7 @@ def _placed(graph: _Graph, names: str, values: str, features: dict[str, Any]) ->
 
 
 def _given(graph: _Graph, names: str, features: dict[str, Any]) -> str | None:
-    """Return the columns of the features that say which optional numbers there are, -1 for unknown features."""
+    """Return the columns of the features that mark present optional numbers; -1 for unknown features."""
     if features["numbered"]:
         return None
     column = {name: place for place, name in enumerate(features["names"])}
@@ -227,7 +227,8 @@ def _given(graph: _Graph, names: str, features: dict[str, Any]) -> str | None:
 
 
 def _with_given(model: Portable) -> dict[str, Any]:
-    """Return the scaling with 1 for each number that another feature says to be there, as in `LinearPredictor`."""
+    """Return the scaling with 1 for each optional number that another feature marks as present, as in
+    `LinearPredictor`."""
     scaling: dict[str, Any] = model["scaling"]
     features = model["features"]
     if scaling["kind"] != "auto":
@@ -255,7 +256,7 @@ def _standardised(graph: _Graph, shifted: str, variance: str) -> str:
 
 
 def _automatic(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: dict[str, Any]) -> str:
-    """Scale as `predictor._Automatic` does, all features at once."""
+    """Scale all features at once, as `predictor._Automatic` does."""
     count, zero_is_missing = scaling["count"], scaling["missing"] == "zero"
     own = {name: np.array(each, dtype=np.float64) for name, each in scaling.items() if isinstance(each, list)}
     was = (2.0 * own["values"] > count) & _varies(own)
@@ -266,7 +267,7 @@ def _automatic(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: 
     known_before = np.full(len(was), count) if zero_is_missing else own["having"]
     few = (was.sum() <= FEW) & (was | _is_optional(own, known_before))
     near, included, restarts = _followed(graph, x, counts, own, few)
-    # The moments after the value is included.
+    # The moments include the value.
     since, same, mean, squares = (
         graph.where(restarts, 0.0, graph.numbers(own[name])) for name in ("since", "same", "mean", "squares")
     )
@@ -314,7 +315,7 @@ def _automatic(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: 
 
 
 def _of_ranks(graph: _Graph, x: str, listed: str, ranks: dict[str, Any]) -> str:
-    """Return what the ranks add to the scores: each is a sum of the parts of a value between two points."""
+    """Return the contribution of the ranks to the scores: each rank is a sum over the intervals between points."""
     most = max(map(len, ranks["values"]))
     points = np.array([[*each, *each[-1:] * (most - len(each))] for each in ranks["values"]])
     heights = np.array([[*each, *each[-1:] * (most - len(each))] for each in ranks["ranks"]])
@@ -344,7 +345,7 @@ def _is_optional(own: dict[str, Any], n_known: Any) -> Any:
 
 
 def _followed(graph: _Graph, x: str, counts: str, own: dict[str, Any], few: Any) -> tuple[str, str, str]:
-    """Return the values within reach, which of them count in the moments, and which of the moments restart."""
+    """Return the values clipped to the reach, which of them count in the moments, and which moments restart."""
     varies, since, mean, run = _varies(own), own["since"], own["mean"], own["run"]
     spread = np.sqrt(np.where(varies, own["squares"] / np.maximum(since, 1.0), VARIES * since))
     unit = np.where(varies, spread, 0.05 * spread * np.abs(mean))

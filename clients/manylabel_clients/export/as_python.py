@@ -1,4 +1,4 @@
-"""Export to one Python file without dependencies: the code that encodes records and predicts, and the model."""
+"""Export to one Python file without dependencies, which has the model, and the code to encode records and predict."""
 
 import inspect
 import json

@@ -26,7 +26,7 @@ ONLINE = {name: learner for name, learner in LEARNERS.items() if not issubclass(
 """The learners whose models are linear, by the names of their algorithms."""
 
 MAX_WEIGHTS = 50_000_000
-"""Maximum number of weights, features times labels, of a model that is exported; they take some 40 bytes each."""
+"""Maximum number of weights (features times labels) of an exported model; a weight takes about 40 bytes."""
 
 Portable = dict[str, Any]
 
@@ -35,14 +35,14 @@ _NO_GROUPS = b"\x92\x90\x90"
 
 
 class CannotExport(ValueError):
-    """The model cannot be written in this format; the message gives the reason."""
+    """Error for a model that cannot be exported; the message gives the reason."""
 
 
 def portable_online(model: str, snapshot: bytes) -> Portable:
     """Return an online model from a snapshot of it.
 
-    Raises CannotExport if it is not linear, hashes its features, has learnt nothing, has groups, parents or titles that
-    count, or has more weights than `MAX_WEIGHTS`; DamagedState if the bytes are no snapshot.
+    Raises CannotExport if it is not linear, hashes its features, has learnt nothing, uses groups, parents or titles, or
+    has more weights than `MAX_WEIGHTS`; DamagedState if the bytes are no snapshot.
     """
     arrays, header = State.from_bytes(snapshot)
     spec = header["spec"]
@@ -151,7 +151,7 @@ def _online_scaling(learner: OnlineLearner, arrays: Mapping[str, NDArray[Any]], 
 
 
 def _statistics(missing: str, count: int, moments: NDArray[np.float64], n_features: int) -> dict[str, Any]:
-    """Return the statistics of a stream; features without a learnt example have none."""
+    """Return the statistics of a stream; features without a learnt example have no statistics."""
     whole = np.zeros((n_features, moments.shape[1]))
     whole[: len(moments)] = moments[:n_features]
     names = ("values", "mean", "squares", "having", "since", "run", "last", "same")
@@ -181,7 +181,7 @@ def _weights(weights: Any, intercept: Any, slope: Any, offset: Any, bend: float 
 
 
 def _ranks(learner: OnlineLearner, curves: RankCurves, weights: NDArray[np.float64]) -> dict[str, Any]:
-    """Return the ranks that count, with the points of their curves; empty without any."""
+    """Return the ranks that have an effect, with the points of their curves; may be empty."""
     if not len(weights):
         return {}
     points, ranks = ([each.tolist() for each in own] for own in (curves.values, curves.ranks))

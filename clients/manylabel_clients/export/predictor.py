@@ -75,12 +75,12 @@ class LinearPredictor:
         return {label: _sigmoid(self._bent(slope * score + offset)) for (label, score), slope, offset in curves}
 
     def _bent(self, logit: float) -> float:
-        """Return log-odds; values above the knot are bent."""
+        """Return log-odds that grow more slowly above the knot."""
         knot, bend = self._likely["knot"], self._likely["bend"]
         return float(min(logit, knot) + bend * max(logit - knot, 0.0))
 
     def _features(self, x: Any) -> tuple[dict[int, float], list[float]]:
-        """Return the values of known features by column, and of unknown features that count in the norm."""
+        """Return the values of known features by column, and the values of unknown features that count in the norm."""
         known, unseen = {}, []
         for name, value in self._pairs(x):
             column = self._columns.get(name)
@@ -101,13 +101,14 @@ class LinearPredictor:
             yield from ((index, value) for index, value in enumerate(x) if value is not None)
 
     def _given_columns(self) -> dict[int, int]:
-        """Return the columns of numbers of an online model with those of the features that say that there is one."""
+        """Return the columns of optional numbers of an online model, with the columns of the features that mark them as
+        present."""
         if self._numbers is None:
             return {}
         return {self._columns[name]: self._columns[given] for name, given in self._given.items()}
 
     def _given_by(self, features: Mapping[str, float]) -> Iterable[str]:
-        """Return the features that say which optional numbers a record has."""
+        """Return the features that mark the optional numbers of a record as present."""
         numbers = numbers_of(features)
         if self._numbers is None:
             return [self._given[name] for name in numbers if name in self._given]
@@ -216,7 +217,7 @@ class _Automatic(_AsItIs):
 
 
 class _Feature:
-    """Statistics of the values other than 0 of a feature, see Eq. (12) of docs/mathematics.md."""
+    """Statistics of the nonzero values of a feature, see Eq. (12) of docs/mathematics.md."""
 
     def __init__(
         self,
@@ -237,11 +238,11 @@ class _Feature:
         return self.squares > VARIES * self.since * self.mean * self.mean
 
     def is_dense(self, n: int) -> bool:
-        """Return whether it is a quantity that most of n examples have."""
+        """Return whether the feature is a quantity that most of n examples have."""
         return 2.0 * self.count > n and self.varies()
 
     def is_optional(self, n_known: float) -> bool:
-        """Return whether it is a quantity however few examples have it."""
+        """Return whether the feature is a quantity even if few examples have it."""
         far = self.since * self.mean * self.mean > AWAY * AWAY * self.squares
         often = self.count >= EARLY and 2.0 * self.count > n_known
         return often and 3.0 * self.same < self.since and self.varies() and (far or self.is_given)

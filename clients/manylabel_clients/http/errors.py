@@ -28,8 +28,8 @@ class ManyLabelError(Exception):
     Attributes
     ----------
     maybe_done : bool
-        True if the server may have carried out the call although no response arrived. A learning call with your own key
-        can be repeated safely: it counts once.
+        True if the server may have carried out the call although no response arrived. You can safely repeat a learning
+        call with your own key: it counts once.
     done : int
         Number of examples of a `..._many` call in earlier, successful requests; for a stream, the number of the last
         example with a response.

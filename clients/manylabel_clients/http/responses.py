@@ -65,7 +65,7 @@ class WindowMeasures(Measures):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMeasures:
-    """Metrics of all decisions on labels with about the same number of earlier examples; 0 if undefined."""
+    """Metrics of all decisions on labels that had about the same number of earlier examples; 0 if undefined."""
     true: float  #: Weighted number of cases in which labels of the group were relevant.
     precision: float
     recall: float
@@ -87,8 +87,8 @@ class Metrics:
     by_seen: BySeen
     drift: Drift | None = None  #: Drift alarms; present only if the model watches for drift.
     version: int | None = None  #: Version of a trained model whose predictions are measured; absent for other models.
-    corrections: int | None = None  #: Number of corrections of learnt examples. The metrics count these examples with their first labels, once; omitted for none.
-    by_source: Mapping[str, dict[str, float | None]] = field(default_factory=dict)  #: Agreement with labels that are not from people, by their source; present if there were any. All other metrics count labels of people only.
+    corrections: int | None = None  #: Number of corrections of learnt examples. The metrics count a corrected example once, with its first labels; omitted if there are no corrections.
+    by_source: Mapping[str, dict[str, float | None]] = field(default_factory=dict)  #: Agreement with labels that are not from people, by source; present if there are such labels. All other metrics count labels of people only.
     promise: dict[str, Any] | None = None  #: Accounts of the promises of precision and parity; present if the model has one.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class MetricsHistory:
     position: str  #: Log position of the last update included. Opaque: store it, do not compare it.
     updates: int  #: Number of examples that the model has learnt in total; for a trained model, of labelled predictions.
     version: int | None = None  #: Version of a trained model whose predictions are measured; absent for other models.
-    stride: int  #: Number of examples between two points; there can be fewer before the last one. It doubles as the stream grows.
+    stride: int  #: Number of examples between two points, fewer before the last point. It doubles as the stream grows.
     examples: list[int]  #: Number of examples learnt at each point; the last point is the present.
     cumulative: MeasureColumns
     window: WindowColumns
@@ -168,9 +168,9 @@ class ModelSummary:
 class FieldOfModel:
     """Field of the records that an online model has learnt, or a named feature."""
     name: str
-    kind: Literal["number", "flag", "category", "text", "vector", "mixed"]  #: ``flag``: a number whose values were 0 and 1, or false and true; ``mixed``: values of several kinds, each of which is another feature.
-    share: float | None = None  #: Share of the examples that have the field; None if ``count`` is.
-    count: int | None = None  #: Number of examples that have the field. None for texts and vectors, and unless ``scaling`` is auto. Each string of a list of strings counts, so it may be too high there.
+    kind: Literal["number", "flag", "category", "text", "vector", "mixed"]  #: ``flag``: a number whose values were 0 and 1, or false and true; ``mixed``: values of several kinds; each kind is a separate feature.
+    share: float | None = None  #: Share of the examples that have the field; None if ``count`` is None.
+    count: int | None = None  #: Number of examples that have the field. None for texts and vectors, and unless ``scaling`` is auto. For lists of strings the count may be too high, because each string counts.
     examples: list[float | str]  #: Up to three values: the last number, and the first categories or words.
     warnings: list[str]  #: Sentences about strange values, such as "473 values that are all numbers".
 
@@ -188,8 +188,8 @@ class ModelStatus(ModelSummary):
     ignored: dict[str, Any]  #: Counts of features and labels of learnt examples that were ignored because of limits.
     unseen_words: float | None = None  #: Share of the words in examples 1,001 to 3,000 that did not occur before. None before 1,000 words are counted, for a model with parts of words, and for ``limits`` that hash or ignore features.
     fields: list[FieldOfModel] = field(default_factory=list)  #: The 100 fields that most examples have, texts and vectors first. Empty for numbered features, and for limits that hash features; numbers are listed if the model has at most 256. Absent in a list of models.
-    n_fields: int = 0  #: Number of all fields. After a restart, each request reads 20,000 feature names, so the first ones may know only some of them. Absent in a list of models.
-    alike_labels: list[list[str]]  #: Groups of labels that differ only in case, spaces or Unicode form, of each the most frequent label first; at most 100 groups of 100 labels.
+    n_fields: int = 0  #: Number of all fields. After a restart, each request reads 20,000 more feature names, so the first responses may have too low a number. Absent in a list of models.
+    alike_labels: list[list[str]]  #: Groups of labels that differ only in case, spaces or Unicode form; each begins with its most frequent label. At most 100 groups of 100 labels.
     metrics: Metrics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +241,7 @@ class Explanation:
 class Learning:
     """Progress of a label that was true in few examples."""
     seen: float  #: Weighted number of examples in which the label was true.
-    needed: int  #: Number of examples from which the label counts as learnt.
+    needed: int  #: Number of examples at which the label counts as learnt.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
@@ -251,14 +251,14 @@ class Prediction:
     stale_seconds: float | None = None  #: Seconds for which the store has been unreachable; updates of other servers since then are missing.
     labels: list[str]  #: Predicted labels: those with a score above 0.
     scores: dict[str, float]  #: Score minus threshold of each label; with ``optimise``, half of the log-odds above the decision threshold. At most as many labels as ``top`` or the server allows, best first.
-    scores_of: int | None = None  #: Number of labels of which ``scores`` lists the best; present only if some are omitted.
+    scores_of: int | None = None  #: Total number of labels, of which ``scores`` lists the best; present only if labels are omitted.
     learning: dict[str, Learning] | None = None  #: Labels of ``scores`` that have few examples; present with ``top``, for an online model.
     threshold: float  #: Threshold subtracted from the raw score. It is 0 for a trained model whose labels have separate thresholds, which are already subtracted.
     probabilities: dict[str, float] | None = None  #: Probability of each label, if requested.
     auto: list[str] | None = None  #: Labels that may be applied unseen; present if the model promises a precision.
     review: bool | None = None  #: Whether the example needs review; present if the model promises a precision.
-    ask: bool | None = None  #: Whether to ask the teacher; if false, serve ``labels``, and submit none from the teacher. Present if the model promises parity, with ``keep``.
-    why: Literal["unsure", "audit", "sure"] | None = None  #: Reason to ask or not; ``audit``: the answer may well do, and the teacher is asked to verify the promise.
+    ask: bool | None = None  #: Whether to ask the teacher. If false, serve ``labels``, and submit no labels of the teacher. Present if the model promises parity, with ``keep``.
+    why: Literal["unsure", "audit", "sure"] | None = None  #: Reason to ask or not; ``audit``: the model is sure, but the teacher is asked to verify the promise.
     check: bool | None = None  #: Present if a person should check the answer: a random 5 % of the answers served without the teacher.
     explanations: dict[str, Explanation] | None = None  #: Explanation of each predicted label, if ``explain`` is set.
     id: str | None = None  #: Id for the call ``labels``; present if the prediction is stored.
@@ -271,7 +271,7 @@ class UnlabelledPrediction:
     labels: list[str]  #: Predicted labels.
     probabilities: dict[str, float] | None = None  #: Probability of each label; None for a model without probabilities.
     auto: list[str] | None = None  #: Labels that could be applied unseen when the example was predicted; present if precision was promised.
-    review: bool | None = None  #: Whether the example needed review then; present if precision was promised.
+    review: bool | None = None  #: Whether the example needed review when it was predicted; present if precision was promised.
     record: Any | None = None  #: The example as posted, if it was stored with ``keep=record``.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,16 +368,16 @@ class ForgetReceipt:
     kept: list[str]  #: Copies that are not deleted and need a check: forks, datasets, versions, downloads.
     beyond_reach: list[str]  #: Copies that the server cannot delete.
     archive: Literal["pending", "purged"] | None = None  #: ``pending`` until the next pass of the archive has deleted the old model, then ``purged``; None without an archive.
-    error: str | None = None  #: Reason why it failed.
+    error: str | None = None  #: Reason why the request failed.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
     """Comparison of stored states with the replayed history."""
-    equal: bool  #: Whether all are equal, bit for bit.
+    equal: bool  #: Whether all states are equal, bit for bit.
     since: str  #: Position at which the history of the model begins.
     position: str  #: Position of the latest state that was compared.
     states: int  #: Number of states that were compared.
-    differs_at: str | None = None  #: Position of the first that differs; None if none does.
+    differs_at: str | None = None  #: Position of the first state that differs; None if all are equal.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
@@ -406,10 +406,10 @@ class Promoted:
     """Result of a promotion."""
     position: str  #: Log position of the last update included. Opaque: store it, do not compare it.
     model: str
-    follower: str | None = None  #: Name of the follower, which has the algorithm and state that the leader had, and follows it.
-    algorithm: str | None = None  #: Algorithm of the model now.
+    follower: str | None = None  #: Name of the follower, which now has the former algorithm and state of the leader, and follows it.
+    algorithm: str | None = None  #: Current algorithm of the model.
     updates: int | None = None  #: Number of examples that the model has learnt.
-    since: str | None = None  #: Position at which the history of the model begins now.
+    since: str | None = None  #: Position at which the history of the model now begins.
     version: int | None = None
     previous: int | None = None  #: Version served before; None for none. Promoting it switches back.
 
@@ -458,7 +458,7 @@ class JobResult:
     not_promoted_because: str | None = None  #: Reasons why ``if_better`` did not serve the version; else None.
     worse: str | None = None  #: Amount by which the version scored lower than the one it replaced, on the same rows; else None.
     held_out: dict[str, Any] | None = None
-    params: dict[str, Any]  #: Parameters of the model; of a search, the best.
+    params: dict[str, Any]  #: Parameters of the model; the best ones of a search.
     trials: list[dict[str, Any]]
     seconds: float  #: Seconds spent on the fit of the model, its thresholds and its probabilities.
 
@@ -475,7 +475,7 @@ class _JobStatus:
     seed: int
     model: str
     promote: Literal["if_better", "always", "never"]
-    created: str  #: RFC 3339, UTC, like the other times.
+    created: str  #: Creation time (RFC 3339, UTC, like all times).
     started: str | None = None
     ended: str | None = None
     attempt: int  #: Number of the attempt, from 1; one more after each crash of a worker.
@@ -499,8 +499,8 @@ class Trainer:
     needs: str  #: Kind of data that the trainer learns from.
     weights: bool  #: Whether the trainer accepts row weights; if not, the data must have none.
     params: dict[str, Any]  #: JSON schema of the parameters: types, bounds, defaults.
-    search: dict[str, list[float]]  #: Values that a search tries if it names none.
-    rbf_search: dict[str, list[float | str]]  #: Further values that it tries if the kernel is ``rbf``, for parameters at their defaults.
+    search: dict[str, list[float]]  #: Values that a search tries by default.
+    rbf_search: dict[str, list[float | str]]  #: Additional values that a search tries if the kernel is ``rbf``, for parameters that have their defaults.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetInfo:
@@ -536,7 +536,7 @@ class ApiKey:
     note: str | None = None
     scopes: list[str]
     models: list[str]  #: Models, datasets and job targets that the key includes: names, or prefixes of names that end in ``*``.
-    created_at: str  #: RFC 3339, UTC, like the other times.
+    created_at: str  #: Creation time (RFC 3339, UTC, like all times).
     expires_at: str | None = None  #: Expiry; None for never.
     revoked_at: str | None = None  #: Time of the revocation; None if the key is not revoked.
     rates: RateLimits
@@ -569,7 +569,7 @@ class Webhook:
     state: Literal["active", "disabled"]  #: State of the webhook; a disabled one gets no events until it is enabled.
     reason: str | None = None  #: Error code because of which the webhook was disabled; None while it is active.
     waiting: int  #: Number of queued events.
-    dropped: int  #: Number of events dropped because the queue was full, which the receiver has not been notified of yet.
+    dropped: int  #: Number of events that were dropped because the queue was full, and that the receiver does not know of yet.
     delivered: int  #: Number of delivered events.
     failures: int  #: Number of failed attempts to deliver the first queued event.
     deliveries: list[WebhookDelivery] = field(default_factory=list)  #: Latest attempts, newest first.
@@ -592,7 +592,7 @@ class Replica:
     supports: int  #: Highest format number of a store that the process supports.
     started_at: str
     ready: bool
-    models: dict[str, str]  #: Positions of the latest used models in memory; at most 100.
+    models: dict[str, str]  #: Positions of the most recently used models in memory; at most 100.
     withheld: dict[str, str]  #: Models that the process must not serve, each with the error code; another release must serve them.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -625,9 +625,9 @@ class Doubt(DoubtedPlace):
     share: float  #: Share of the examples with the label.
     seen: int  #: Number of examples with the label that this model has learnt.
     neighbours: float  #: Share of the ten most similar examples that have the label, weighted by their similarity.
-    similar: list[DoubtedPlace]  #: Similar examples that contradict the example: with a missing label, or without a wrong one; at most 3.
-    for_: list[FeatureForDoubt]  #: Features that contradict the example, at most 5: for a missing label, or against a wrong one.
-    score: float  #: Order of the list, in log-odds; higher is more doubtful.
+    similar: list[DoubtedPlace]  #: Similar examples that contradict the example, at most 3: they have the missing label, or lack the wrong one.
+    for_: list[FeatureForDoubt]  #: Features that contradict the example, at most 5: they speak for the missing label, or against the wrong one.
+    score: float  #: Value by which the list is sorted, in log-odds; higher is more doubtful.
     existed: bool  #: Whether the model had the label when it learnt the example.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -653,8 +653,8 @@ class SuggestionEvidence:
     """Evidence for a suggestion; numbers of examples are weighted."""
     examples: list[float]  #: Number of examples with the label, and with the other label.
     together: float  #: Number of examples with both labels.
-    changes: float  #: Number of learnt examples whose labels would be others.
-    alike: float | None = None  #: Likeness of the two labels to a model that has not learnt the examples: 1 if it cannot tell them apart; None if not computed.
+    changes: float  #: Number of learnt examples whose labels would change.
+    alike: float | None = None  #: Similarity of the two labels for a model that has not learnt the examples: 1 if it cannot tell them apart; None if not computed.
     means: list[float] | None = None  #: For a vague label, its mean probability on examples with and without the label; None for other kinds.
     last_seen: list[int | None]  #: Number of the last learnt example with the label, and with the other label.
 
@@ -668,8 +668,8 @@ class SuggestedRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
     """Suggested change of a label."""
-    kind: Literal["name", "merge", "parent", "pause", "vague"]  #: ``name`` and ``merge``: merge the label into the other one. ``parent``: the label implies the other one. ``pause``: the label is no longer used. ``vague``: the model cannot tell the label; define it better, or do without it.
-    why: Literal["spelling", "plural", "slip", "together", "alike", "implied", "unused", "rare", "unlearnable"]  #: Rule that holds: the names differ in ``spelling``, in number (``plural``) or by a ``slip``; the labels are given ``together``, or are ``alike``; the parent is ``implied``; the label is ``unused`` or ``rare``; the model finds it ``unlearnable``.
+    kind: Literal["name", "merge", "parent", "pause", "vague"]  #: ``name`` and ``merge``: merge the label into the other one. ``parent``: the label implies the other one. ``pause``: the label is no longer used. ``vague``: the model cannot recognise the label; define it better, or stop using it.
+    why: Literal["spelling", "plural", "slip", "together", "alike", "implied", "unused", "rare", "unlearnable"]  #: Reason: the names differ in ``spelling``, in number (``plural``) or in one letter (``slip``); the labels occur ``together``, or are ``alike``; the parent is ``implied``; the label is ``unused`` or ``rare``; the model cannot learn it (``unlearnable``).
     label: str  #: Label to change.
     into: str | None = None  #: Label to merge into, for ``name`` and ``merge``.
     parent: str | None = None  #: Suggested parent, for ``parent``.
@@ -679,7 +679,7 @@ class Suggestion:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelHealth:
     """Suggestions for the labels of a model."""
-    job: str | None = None  #: Id of the search that found what needs the examples; None without a search.
+    job: str | None = None  #: Id of the search for suggestions that need the examples; None without a search.
     position: str | None = None  #: Position of the log up to which the search examined the examples.
     examined: int | None = None  #: Number of examples that the search examined.
     suggestions: list[Suggestion]  #: Suggestions by kind, the strongest of each kind first.
@@ -687,4 +687,4 @@ class LabelHealth:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone(Updated):
     """Result of undoing a change of labels."""
-    how: Literal["rollback", "inverse"]  #: ``rollback``: no later entry had changed the model, and its state is that of before the change. ``inverse``: later entries stay, and only the change was undone.
+    how: Literal["rollback", "inverse"]  #: ``rollback``: no later entry had changed the model, so it has the state from before the change. ``inverse``: later entries stay, and only the change was undone.

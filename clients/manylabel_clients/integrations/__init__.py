@@ -1,1 +1,1 @@
-"""Programs between a ManyLabel server and other products: one thin translation per file."""
+"""Programs that connect a ManyLabel server to other products."""

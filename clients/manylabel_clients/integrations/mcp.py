@@ -1,4 +1,4 @@
-"""Tools for agents (Model Context Protocol): to classify, teach and explain, and to look after labels."""
+"""Tools for agents (Model Context Protocol) that classify, teach and explain, and maintain labels."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -36,7 +36,7 @@ ModelName = Annotated[str, Field(description="Name of the model; optional if the
 
 
 def _as_text(record: Any) -> Any:
-    """Return a text that the package `mcp` has parsed, because it was JSON, as a text again; an object stays."""
+    """Return a value, but as text if the package `mcp` has parsed a text that was valid JSON."""
     return json.dumps(record, ensure_ascii=False) if record is None or isinstance(record, list) else record
 
 
@@ -216,8 +216,8 @@ class Tools:
     async def apply_suggestion(
         self, kind: SuggestedKind, label: SuggestedLabel, context: Context, other: Other = "", model: ModelName = ""
     ) -> Document:
-        """Make a change that `list_suggestions` lists with `request` true. `undo` with the returned position takes it
-        back.
+        """Make a change that `list_suggestions` lists with `request` true. `undo` with the returned position reverts
+        it.
         """
         async with self._asked(context, model) as asked:
             done = await asked.apply(await _found(asked, kind, label, other))
@@ -230,7 +230,7 @@ class Tools:
         context: Context,
         model: ModelName = "",
     ) -> Document:
-        """Take back a change of labels. Later updates stay learnt."""
+        """Undo a change of labels. Later updates stay learnt."""
         async with self._asked(context, model) as asked:
             done = await asked.undo(position)
         return {"updates": done.updates, "position": done.position, "how": done.how}
@@ -276,7 +276,7 @@ def _plain(fields: Document) -> Document:
 
 
 async def _found(asked: AsyncModel, kind: KindOfSuggestion, label: str, other: str) -> Suggestion:
-    """Return a listed suggestion, as its request is now."""
+    """Return a listed suggestion, with its current request."""
     for each in (await asked.health(kind, top=MAX_SUGGESTIONS)).suggestions:
         if (each.label, each.into or each.parent or "") == (label, other):
             return each
@@ -286,8 +286,8 @@ async def _found(asked: AsyncModel, kind: KindOfSuggestion, label: str, other: s
 class TeacherTools(Tools):
     """Tools of an agent that is the teacher of a model which promises parity.
 
-    `classify` and `teach` are the loop. The other tools are not offered, except `list_labels`: they show the model's
-    answer, and a teacher who has seen it agrees, so that audits find nothing.
+    An agent alternates `classify` and `teach`. The only other tool is `list_labels`: all others show the model's
+    answer, and a teacher who has seen the answer tends to agree, so that audits would find no errors.
     """
 
     @_telling
@@ -342,7 +342,7 @@ def server(connect: Connect, model: str | None = None, *, teacher: bool = False)
 def http_app(tools: MCPServer, host: str) -> ASGIApp:
     """Return the ASGI application that serves tools at ``/mcp``, for a server that listens on `host`.
 
-    It accepts POST alone: calls are independent, so a stream of events (GET) would stay empty. It rejects browsers,
+    It accepts only POST: calls are independent, so a stream of events (GET) would stay empty. It rejects browsers,
     which send the header Origin, except pages of this machine on a loopback address.
     """
     app = tools.streamable_http_app(host=host, stateless_http=True, json_response=True)
@@ -361,7 +361,7 @@ def http_app(tools: MCPServer, host: str) -> ASGIApp:
 
 
 def with_one_key(client: AsyncClient) -> Connect:
-    """Return a connection that makes every call with this client."""
+    """Return a function that connects every call through this client."""
 
     @asynccontextmanager
     async def connect(_: Mapping[str, str] | None) -> AsyncIterator[AsyncClient]:
@@ -371,12 +371,12 @@ def with_one_key(client: AsyncClient) -> Connect:
 
 
 def with_keys_of_callers(make: Callable[[Mapping[str, str]], AsyncClient], needed: bool) -> Connect:
-    """Return a connection that makes each call with the key in the header Authorization of its caller.
+    """Return a function that connects each call with the key in the header Authorization of the caller.
 
     Parameters
     ----------
     make : function that returns a client with these headers.
-    needed : whether calls without a key are rejected here, not by the server.
+    needed : whether to reject calls without a key here, instead of in the server.
     """
 
     @asynccontextmanager

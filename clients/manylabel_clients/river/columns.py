@@ -25,8 +25,8 @@ class _Given(NamedTuple):
     vectors: Mapping[str, NDArray[np.float32]]
 
     def learning(self, fields: NumberFields) -> tuple[NumberFields, "_Given"]:
-        """Return the number fields once the example is learnt, and the example with the features that say that it has
-        the optional numbers by them.
+        """Return the number fields after this example is learnt, and the example with the features that mark present
+        optional numbers.
         """
         if fields.seen is None:
             return fields, self
@@ -51,7 +51,7 @@ class _Example(NamedTuple):
 class Encoder:
     """Encoder that assigns columns to features and labels, by key, in order of first appearance.
 
-    An example also has the features of its optional numbers, see `NumberFields`; keys that are not strings have none.
+    An example also has features that mark its optional numbers, see `NumberFields`, unless their keys are not strings.
     """
 
     def __init__(self, dtype: str, records: RecordEncoder) -> None:
@@ -65,11 +65,11 @@ class Encoder:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Columns of each number and of the feature that says that an example has it."""
+        """Columns of each optional number, and of the feature that marks it as present."""
         return self._pairs.read(len(self.features), lambda n: list(islice(reversed(self.features), n))[::-1])
 
     def read(self, pairs: Sequence[tuple[Mapping[Any, Any], Mapping[Any, Any]]]) -> list[_Example]:
-        """Return examples to learn, checked as by `known_values` and `truths`; raise the same errors before any
+        """Return examples to learn, after the checks of `known_values` and `truths`; raise the same errors before any
         column is added."""
         fields, read = dict(self.vectors), list[_Example]()
         for x, y in pairs:
@@ -101,7 +101,7 @@ class Encoder:
             listed.append(np.array(_added(self.labels, y), dtype=np.int32))
             n_labels.append(len(self.labels))
         signs = [_SIGNS[relevant.view(np.int8)] for *_, relevant in read]
-        # Not complete: labels that are missing in y are unknown.
+        # The flag is not set, because labels that are missing in y are unknown.
         partial = np.zeros(len(read), dtype=np.bool_)
         return _joined(rows), Targets(
             _ends(listed), _concatenated(listed, np.int32), _concatenated(signs, np.int8), partial,
@@ -111,8 +111,8 @@ class Encoder:
     def rows(self, xs: Iterable[Mapping[Any, Any]]) -> Rows:
         """Return the arrays of examples to predict; nothing is added.
 
-        Features never learnt are in the columns that learning would assign: they have no weight, but count in the norm
-        of the example.
+        Features that were never learnt get the columns that learning would assign: they have no weight, but count in
+        the norm of the example.
         """
         return _joined([self._row_of(x) for x in xs])
 
@@ -143,7 +143,7 @@ class Encoder:
         return np.concatenate(columns), np.concatenate(values)
 
     def name_of(self, column: int) -> Hashable:
-        """Return the feature in a column, or the field of the vector that begins there."""
+        """Return the feature in a column, or the field of the vector that begins in this column."""
         if column < VECTOR_COLUMNS:
             return list(self.features)[column]
         starts = accumulate(self.vectors.values(), initial=VECTOR_COLUMNS)
@@ -190,7 +190,7 @@ def _row(columns: list[int], numbers: NDArray[Any]) -> _Row:
 
 
 def _joined(rows: Sequence[_Row]) -> Rows:
-    if len(rows) == 1:  # the common case, without two copies
+    if len(rows) == 1:  # the common case needs no copies
         return Rows(_ends([rows[0][0]]), *rows[0])
     indices, values = [row[0] for row in rows], [row[1] for row in rows]
     return Rows(_ends(indices), _concatenated(indices, np.int32), _concatenated(values, np.float32))

@@ -1,4 +1,4 @@
-"""Values of river's dicts of features and labels, checked, in the order of the dict."""
+"""Checked values of river's dicts of features and labels, in the order of the dict."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
@@ -99,7 +99,7 @@ def _array(names: Mapping[Any, Any]) -> NDArray[Any]:
 
 
 def _number(name: Hashable, value: Any) -> float:
-    # float() would parse text, which should be an explicit step of a river pipeline.
+    # float() would parse text, but conversion of text should be an explicit step of a river pipeline.
     if not isinstance(value, str | bytes | bytearray):
         try:
             return float(value)

@@ -44,7 +44,7 @@ class FeedInterrupted(Exception):
     Attributes
     ----------
     offset : int
-        First row not known to be learnt. It may have been learnt with its batch, if a response was lost.
+        Number of the first row that is not known to be learnt. If a response was lost, its batch may have been learnt.
     feed_id : str
         Name of the feed.
     """
@@ -88,7 +88,7 @@ def feed(
     feed_id : str, optional
         Name of this feed, unique for the model: 1 to 200 visible ASCII characters. Default: a random one.
     complete : bool
-        Whether each dict `y` has all labels. Only the true ones are then sent, which is shorter; the model does not
+        Whether each dict `y` has all labels. Then only the true labels are sent, which is shorter; the model does not
         learn the names of labels that are never true.
     progress : bool
         Whether to show a progress bar on standard error, up to the `n_samples` of the stream if known.

@@ -24,8 +24,8 @@ P = ParamSpec("P")
 def of_core(learner: Callable[P, OnlineLearner]) -> Callable[Concatenate[Any, P], None]:
     """Return the constructor of a classifier with the parameters of a learner.
 
-    They keep their names, order, types and defaults, and become attributes, as river expects. So does `text`, a
-    parameter of the classifier only.
+    The parameters keep their names, order, types and defaults, and become attributes, as river expects. The classifier
+    has one more parameter, `text`.
     """
     text = inspect.Parameter("text", inspect.Parameter.KEYWORD_ONLY, default=None)
     signature = inspect.signature(learner)
@@ -87,16 +87,16 @@ class OnlineClassifier(base.MultiLabelClassifier):
         self._learner.pipeline.pair(encoder.pairs)
 
     def predict_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, bool]:
-        """Return all labels so far: True if predicted.
+        """Return True or False for each known label: whether it is predicted.
 
-        Features never learnt are omitted. The value of an unknown label is False.
+        Features that were never learnt are ignored. The result has the value False for unknown labels.
         """
         scores = self._learner.pipeline.score(self._encoder.rows([x]))[0]
         return PredictedLabels(zip(self._encoder.labels, (scores[1:] > scores[0]).tolist(), strict=True))
 
     def predict_proba_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, dict[bool, float]]:
-        """Return the calibrated probabilities of all labels: ``{label: {False: 1 - p, True: p}}``, 0 for an unknown
-        label.
+        """Return the calibrated probabilities of all labels: ``{label: {False: 1 - p, True: p}}``. An unknown label has
+        probability 0.
 
         `predict_one` applies the decision threshold tuned for `optimise`, or the learnt threshold, not 0.5. Raises
         NotImplementedError if the estimator has calibrate=False.
@@ -119,7 +119,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
         X : data frame
             A column for each feature. None, NaN and NA are missing.
         y : data frame of as many rows
-            A column of bools, or 0 and 1, for each label; None, NaN and NA are unknown.
+            A column of bools, or of 0 and 1, for each label; None, NaN and NA mean unknown.
         w : sequence of numbers, optional
             Sample weights; 1 if omitted.
 
@@ -140,7 +140,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
             self._drift_detected = any(first + row == len(pairs) - 1 for row, _ in alarms)
 
     def predict_many(self, X: Any) -> Any:
-        """Return the predictions of `predict_one` for a data frame: a column of booleans per label."""
+        """Return the predictions of `predict_one` for a data frame, with a column of booleans for each label."""
         scores = self._learner.pipeline.score(self._encoder.rows(rows_of(X, "X")))
         predicted = scores[:, 1:] > scores[:, :1]
         return frame_of({label: predicted[:, column] for label, column in self._encoder.labels.items()}, X)

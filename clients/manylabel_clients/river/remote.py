@@ -92,9 +92,10 @@ class RemoteModel(base.MultiLabelClassifier):
         self.model.update(named_values(x), named_truths(y), weight=None if w == 1.0 else w)
 
     def predict_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, bool]:
-        """Return all labels of the model, or the best `max_scores`: True if predicted.
+        """Return True or False for each label of the model, or for the best `max_scores` labels: whether it is
+        predicted.
 
-        Before the first update: {}.
+        Before the first update, the result is empty.
         """
         prediction = self.model.predict(named_values(x))
         relevant = set(prediction.labels)
@@ -118,7 +119,7 @@ class RemoteModel(base.MultiLabelClassifier):
         self.model.update_many(examples)
 
     def predict_many(self, X: Any) -> Any:
-        """Return the predictions for a data frame: a column of booleans per label."""
+        """Return the predictions for a data frame, with a column of booleans for each label."""
         predictions = self.model.predict_many([named_values(x) for x in rows_of(X, "X")])
         relevant = [set(prediction.labels) for prediction in predictions]
         labels = dict.fromkeys(label for prediction in predictions for label in prediction.scores)
@@ -139,7 +140,7 @@ class RemoteModel(base.MultiLabelClassifier):
         return {label: explanation for label, explanation in found.items()}  # noqa: C416 - of any key
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
-        """Return another handle of the same model, unless `new_params` name another."""
+        """Return another handle of the same model, or of the model that `new_params` name."""
         return type(self)(**{"server": self.server, "name": self.name, "api_key": self.api_key, **(new_params or {})})
 
     def __copy__(self) -> Self:
@@ -159,5 +160,5 @@ class RemoteModel(base.MultiLabelClassifier):
 
     @property
     def _raw_memory_usage(self) -> int:
-        """Bytes of the model on the server, which river shows as memory."""
+        """Bytes of the model on the server; river shows them as memory."""
         return self.model.status().bytes

@@ -19,7 +19,7 @@ from manylabel_core.parameters import Parameter, parameters
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """Trainer: it fits a model to a dataset."""
+    """A trainer, which fits a model to a dataset."""
 
     name: str  # also its module in `manylabel_core.batch`
     estimator: str  # its class
@@ -28,16 +28,16 @@ class Trainer:
     views: bool = False  # whether it needs a dataset with several views; other trainers learn from one view
     unlabelled: bool = False  # whether it also learns from unlabelled rows
     weights: bool = True  # whether it accepts sample weights
-    passes: int = 1  # passes over the rows per iteration, roughly; determines the number of checkpoints
-    exact: bool = False  # whether a fit loses nothing when it resumes, so that a checkpoint may follow any iteration
+    passes: int = 1  # approximate passes over the rows per iteration; they determine the number of checkpoints
+    exact: bool = False  # whether a resumed fit loses nothing, so that a checkpoint may follow any iteration
     search: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # values that a search tries by default
-    # values of further parameters, with the kernel "rbf"
+    # values of other parameters, tried with the kernel "rbf"
     rbf_search: Mapping[str, tuple[float | str, ...]] = field(default_factory=dict)
 
     def searched(self, params: Mapping[str, Any]) -> dict[str, list[float | str]]:
         """Return the default values of a search, given the other parameters of a fit.
 
-        A parameter of `rbf_search` that is not at its default is not searched.
+        A parameter of `rbf_search` is searched only if it has its default value.
         """
         found: dict[str, list[float | str]] = {name: list(values) for name, values in self.search.items()}
         if params.get("kernel") == "rbf":
@@ -51,7 +51,7 @@ class Trainer:
 
 
 def arguments(params: Mapping[str, Any], Y: Any) -> dict[str, Any]:
-    """Return the arguments of an estimator for parameters in JSON form and labels Y, (n_samples, n_labels).
+    """Convert parameters in JSON form to arguments of an estimator, for labels Y, (n_samples, n_labels).
 
     `R` is a list of rows, or "label_correlation", which is computed from Y.
     """
@@ -67,9 +67,10 @@ def arguments(params: Mapping[str, Any], Y: Any) -> dict[str, Any]:
 
 
 SMALL_PRICES = (1e-5, 1e-4, 1e-3, 1e-2)
-"""Values of MLRL's regularisation, whose loss is a mean: 0.1/n to 1/n for hundreds to tens of thousands of rows."""
+"""Regularisation that a search tries for MLRL. Its loss is a mean, so these are 0.1/n to 1/n for n from hundreds to
+tens of thousands of rows."""
 MISSES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""Values of PrML's slack: for unscaled sparse rows, dense rows, and sparse rows of unit norm."""
+"""Slack that a search tries for PrML: for unscaled sparse rows, dense rows, and sparse rows of unit norm."""
 
 
 def _trainer(name: str, estimator: str, title: str, declaring: type, **more: Any) -> Trainer:

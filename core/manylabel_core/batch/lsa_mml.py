@@ -40,7 +40,7 @@ from manylabel_core.solvers import ProgressCallback
 from manylabel_core.solvers.workers import blas_threads
 
 COMPONENTS = 200
-"""Default number of components, if that many are allowed."""
+"""Default number of components, reduced if the rows or views allow fewer."""
 
 _SOMETIMES = (
     "label_names_", "joint_coef_", "view_landmarks_", "view_gammas_", "view_roots_", "precision_",
@@ -196,8 +196,8 @@ class LSAMML(LSAMMLParameters, ViewModel):
             reached = run.run(before, trace, self.tol, self.max_iter)
             if not (reached.converged or reached.stopped):
                 warn_of_convergence(
-                    f"not converged in max_iter={self.max_iter} iterations: the last one lowered the objective by "
-                    f"{reached.gap:.2g} of it",
+                    f"not converged in max_iter={self.max_iter} iterations: the last iteration lowered the "
+                    f"objective by the share {reached.gap:.2g}, more than tol",
                     stacklevel=4,
                 )
             self._describe(tuple(views), run, names, widths)
@@ -208,7 +208,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
         return self
 
     def _size(self, widths: Mapping[str, int], n_samples: int) -> int:
-        """Return the number of components, within the limits of views and rows."""
+        """Return the number of components, which views and rows limit."""
         most = sum(widths.values())
         why = f"the views have {most} features together"
         if n_samples < most:
@@ -221,14 +221,14 @@ class LSAMML(LSAMMLParameters, ViewModel):
         return int(wanted)
 
     def _given_weights(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> Matrix:
-        """Return the alpha that gives the factors f_v the values that the labels choose."""
+        """Return the alpha for which the factors f_v are those that the labels choose."""
         alpha = label_weights(run.views, Y, rows) ** (1.0 / float(self.r))
         return np.asarray(alpha / (run.shares @ alpha))
 
     def _before(
         self, names: tuple[str, ...], run: Alternation, n_components: int, given: Matrix
     ) -> tuple[Model, list[float]]:
-        """Return the state of an earlier fit if it can be continued, or an initial state with these weights."""
+        """Return the state of an earlier fit if it can be continued, otherwise an initial state with these weights."""
         widths = [view.X.shape[1] for view in run.views]
         shape = (run.labels.X.shape[1], n_components)
         left = getattr(self, "joint_coef_", None) if self.warm_start else None
@@ -275,7 +275,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
         self.n_iter_ = reached.total
 
     def _fit_labels(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> None:
-        """Fit label weights and thresholds to representations from views alone."""
+        """Fit label weights and thresholds to representations that were computed without labels."""
         every = range(len(run.views))
         if any(view.present is not None for view in run.views):
             factors = fit_factors(run.views, self._split(self.basis_), self._represent(run.views, every))

@@ -24,11 +24,11 @@ COUNT = Number(integer=True, least=1, most=10_000)
 ANY_COUNT = Number(integer=True, least=1, most=2**20)
 
 ABOVE_0 = Number(above=0)
-"""Penalties in Python, without the upper bound of the server."""
+"""Range of penalties in Python, without the upper bound of the server."""
 
 
 MAX_SHARE = 400
-"""Maximum rank of PrML for a share of the labels: time grows with the rank."""
+"""Maximum rank of PrML if it is a share of the labels: time grows with the rank."""
 
 
 @declared

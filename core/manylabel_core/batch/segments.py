@@ -24,11 +24,11 @@ from manylabel_core.solvers import Progress, ProgressCallback
 GROWTH = 1.25
 """Growth factor of the length of segments."""
 SEGMENT_WORK = 2e9
-"""Multiplications in the first segment, roughly: some seconds."""
+"""Approximate number of multiplications in the first segment; they take some seconds."""
 LEAST = 5
 """Minimum iterations of the first segment, for a learner that loses information when it resumes."""
 ONLY_TO_GO_ON = ("alpha_", "beta_", "joint_coef_")
-"""Attributes that estimators have with `warm_start` only."""
+"""Attributes that estimators have only with `warm_start`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def fit_in_segments(
     first : int
         Iterations of the first segment; see `first_segment`.
     reached : Reached, optional
-        Progress at that checkpoint.
+        Progress at the checkpoint.
     progress : callable, optional
         Callback of `fit`, with iterations and seconds since the start of the whole fit. Its result is ignored.
     checkpoint : callable, optional
@@ -85,7 +85,7 @@ def fit_in_segments(
 
 
 def _finish(estimator: Any, at: Reached) -> None:
-    """Remove the data needed only to resume, as after an undivided fit."""
+    """Remove the data that only a resumption needs, as an undivided fit does."""
     estimator.n_iter_ = at.iterations
     for name in ONLY_TO_GO_ON:
         if hasattr(estimator, name):
@@ -107,13 +107,13 @@ def first_segment(
     ----------
     X : ndarray or CSR array of shape (n_samples, n_features), or a list of such views
     kernel : str
-        With any kernel but "linear", an iteration processes all pairs of examples.
+        Unless it is "linear", an iteration processes all pairs of examples.
     passes : int
-        Passes over the examples per iteration, roughly.
+        Approximate passes over the examples per iteration.
     least : int
         Minimum number of iterations; 1 suffices for a learner that loses nothing when it resumes.
     work : float
-        Multiplications in the segment, roughly.
+        Approximate number of multiplications in the segment.
     """
     views = X if isinstance(X, list) else [X]
     size = sum(int(view.nnz) if is_sparse(view) else int(np.prod(view.shape)) for view in views)

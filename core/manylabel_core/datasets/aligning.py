@@ -1,4 +1,4 @@
-"""One dataset in the columns of another, so that a model learnt from the other can be evaluated on it."""
+"""Conversion of a dataset to the columns of another one, so that a model of the other one can be evaluated on it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Data
     """Return the rows of a dataset with the labels and features of the dataset `like`, in the order of `like`.
 
     Named columns are matched by name, numbered ones by number. Columns that only `dataset` has are omitted. Features
-    that only `like` has are missing, labels are 0, and rows lack a view that only `like` has. A row with a number that
-    is optional in `like` says so, whether or not it is optional in `dataset`. With `for_labels`, some labels must be in
-    both.
+    that only `like` has are missing, labels are 0, and rows lack a view that only `like` has. If a number is optional
+    in `like`, each row states whether it has the number, even if all rows of `dataset` have it. With `for_labels`, at
+    least one label must be in both.
     """
     check_text(dataset, like)
     unknown = dataset.views.keys() - like.views.keys()
@@ -73,7 +73,8 @@ def _view(dataset: Dataset, like: Dataset, name: str) -> Any:
 
 
 def _columns(matrix: Any, have: Sequence[Any], due: Sequence[Any]) -> Any:
-    """Return the columns `due`, taken from `have`. Missing ones are NaN in dense matrices, and not stored in CSR."""
+    """Return the columns named in `due` of a matrix whose columns are named in `have`. Missing ones are NaN in dense
+    matrices, and not stored in CSR."""
     if have == due:
         return matrix
     place = {name: column for column, name in enumerate(have)}

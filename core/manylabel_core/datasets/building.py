@@ -16,11 +16,11 @@ from manylabel_core.records import TextSettings
 
 
 class Columns:
-    """Rows of numbers, dense or CSR, whose memory grows with the added values.
+    """Growing matrix of numbers, dense or CSR.
 
     Parameters
     ----------
-    dense : whether a row has a value for each column; then all have as many.
+    dense : whether each row has a value for each column.
     """
 
     def __init__(self, dense: bool) -> None:
@@ -48,7 +48,7 @@ class Columns:
         return 4 * (self.n_values + len(self.indices)) + 8 * len(self.indptr) + 9 * len(self._lacking)
 
     def skip_to(self, n_rows: int) -> None:
-        """Add rows that lack the view, up to this number of rows."""
+        """Add rows that lack the view, until there are `n_rows` rows."""
         for row in range(self.n_rows, n_rows):
             self._lacking.append(row)
             self.indptr.append(len(self.values))
@@ -124,7 +124,7 @@ class DatasetBuilder:
         self.check_size(line=line)
 
     def check_size(self, n_more: int = 0, line: int | None = None) -> None:
-        """Raise BadDataset if the dataset is too large with some more values of a sparse view."""
+        """Raise BadDataset if the dataset would be too large with additional values of a sparse view."""
         limits, views = self._limits, self.views.values()
         limits.check("nonzeros", len(self._relevant) + n_more + sum(view.n_values for view in views), line=line)
         n_bytes = 4 * len(self._relevant) + 8 * n_more + 9 * self.n_rows + sum(view.nbytes for view in views)
@@ -138,7 +138,7 @@ class DatasetBuilder:
         feature_names: Mapping[str, tuple[str, ...] | None] | None = None,
         text: TextSettings | None = None,
     ) -> Dataset:
-        """Return the dataset, with the number of columns of each view, and its text options."""
+        """Return the dataset; each view gets its number of columns."""
         shape = (self.n_rows, len(label_names))
         indices, indptr = _indices(self._relevant), _indptr(self._indptr)
         return checked(

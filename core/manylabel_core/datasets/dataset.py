@@ -1,4 +1,4 @@
-"""A dataset in memory: examples in one view or several, their labels, and all names."""
+"""A dataset in memory: examples with one or several views, their labels, and all names."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Dataset:
 
     @property
     def X(self) -> View:  # noqa: N802 (mathematics keeps its letters)
-        """Return the features of all views side by side, of shape (n_samples, n_features); CSR if any view is."""
+        """Return the features of all views side by side, of shape (n_samples, n_features); CSR if a view is CSR."""
         views = list(self.views.values())
         if len(views) == 1:
             return views[0]
@@ -183,7 +183,7 @@ class Dataset:
         return np.bincount(self.Y.indices, minlength=self.n_labels).astype(np.int64)
 
     def to_bytes(self) -> bytes:
-        """Return the dataset for `from_bytes`; the same content always gives the same bytes."""
+        """Serialise the dataset for `from_bytes`; the same content always gives the same bytes."""
         return serialisation.to_bytes(vars(self))
 
     @classmethod
@@ -193,7 +193,7 @@ class Dataset:
 
     @classmethod
     def of(cls, X: View, Y: Any, label_names: tuple[str, ...], **others: Any) -> Dataset:
-        """Return a dataset with one view; `others` are further attributes, `feature_names` is a tuple or None."""
+        """Return a dataset with one view; `others` are its other attributes, `feature_names` is a tuple or None."""
         names: Mapping[str, tuple[str, ...] | None] = {SINGLE: others.pop("feature_names", None)}
         return cls({SINGLE: X}, sp.csr_array(Y, dtype=np.int8), label_names, dict(names), **others)
 

@@ -36,7 +36,7 @@ def read_label_details(source: IO[bytes], label_names: Collection[str]) -> Label
 
 
 def checked_details(details: Any, label_names: Collection[str]) -> LabelDetails:
-    """Return label details; raise ValueError unless labels and fields are known, and texts within limits."""
+    """Return label details; raise ValueError if a label or field is unknown or a text is too long."""
     known = frozenset(label_names)
     for label, fields in details.items():
         if label not in known:

@@ -14,9 +14,9 @@ MAX_NAME_BYTES = 256
 class BadDataset(ValueError):
     """The file is invalid in its format, or larger than allowed.
 
-    `detail` states the problem and the allowed values. `line` (of a text file, from 1), `row` (of the arrays of an NPZ
-    file, from 0) or `member` (an array of an NPZ file, or ``"labels"`` for the XML next to an ARFF file) is the place,
-    or None.
+    `detail` states the problem and the allowed values. The place is `line` (in a text file, from 1), `row` (in the
+    arrays of an NPZ file, from 0) or `member` (an array of an NPZ file, or ``"labels"`` for the XML next to an ARFF
+    file); the others are None.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class ReaderLimits:
     rows: int = 10_000_000
     features: int = 500_000  # of all views together
     labels: int = 10_000
-    # stored values: all values of dense features, the stored values of sparse ones, and the relevant labels
+    # all values of dense features, the stored values of sparse features, and the relevant labels
     nonzeros: int = 2**28
     bytes: int = 2**30  # of memory for the arrays of a dataset, and of a file after decompression
     record: RecordLimits = field(default_factory=RecordLimits)  # limits of a row that is a record
@@ -58,7 +58,8 @@ def check_number(value: float) -> float:
 
 
 def shown(value: object) -> str:
-    """Return a value from a file for a message: quoted, shortened to a line, in ASCII if it is not Unicode."""
+    """Return a value of a file as text for a message: in quotes, shortened to one line, in ASCII if it is not valid
+    Unicode."""
     text = repr(value)
     text = text if text.isprintable() else ascii(value)
     return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"

@@ -11,9 +11,10 @@ from manylabel_core.records.given_columns import with_new_given
 
 
 def with_optional_numbers(dataset: Dataset) -> Dataset:
-    """Return a dataset of records with a column for each optional number, which says that a record has it.
+    """Return a dataset of records with an additional column for each optional number, which is 1 if a record has the
+    number.
 
-    They are the last columns of the view of records. Records of numbers alone, and dense views, have none.
+    The columns are the last ones of the view of records. Records that contain only numbers, and dense views, get none.
     """
     rows, names = dataset.views.get(SINGLE), dataset.feature_names.get(SINGLE)
     if names is None or not isinstance(rows, sp.csr_array):

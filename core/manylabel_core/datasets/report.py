@@ -12,7 +12,7 @@ from manylabel_core.alike import AlikeNames
 from manylabel_core.datasets.limits import shown
 
 EXAMPLES = 10
-"""Number of first rows, and of odd cells of a column, in a report."""
+"""Number of rows, and of odd cells of a column, that a report shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class ColumnReport:
     values: int
     """Number of rows with a value."""
     missing: int
-    """Number of rows without one."""
+    """Number of rows without a value."""
     example: str = ""
     note: str = ""
-    """Style of the cells if they are not plain, or the reason why the column is ignored."""
+    """Notation of the cells if they are not plain, or the reason why the column is ignored."""
     odd: int = 0
     odd_cells: tuple[OddCell, ...] = ()
 
@@ -46,7 +46,7 @@ class TableReport:
     """Report of what a reader understood of a file."""
 
     rows: int
-    """Number of rows, without omitted ones."""
+    """Number of rows, without omitted rows."""
     columns: tuple[ColumnReport, ...]
     labels: dict[str, int]
     """Number of rows for which each label is relevant."""
@@ -57,7 +57,7 @@ class TableReport:
     settings: dict[str, str] = field(default_factory=dict)
     """Style of the file: separator of cells, decimal mark, separator of labels."""
     first: tuple[dict[str, Any], ...] = ()
-    """The first rows as they are learnt: objects of x and y."""
+    """The first rows as they are learnt: objects with x and y."""
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ _LIST_PART = re.compile(r"""^[\[{]|[\]}]$|^["'].*["']$|^<.*>|\|""")
 
 
 def label_warnings(counts: Mapping[str, int], n_rows: int) -> Iterator[str]:
-    """Yield what is strange about labels."""
+    """Yield warnings about the labels."""
     for label, count in islice(((label, n) for label, n in counts.items() if n >= n_rows > 1), EXAMPLES):
         yield f"label {shown(label)} is on every row ({count:,})"
     for label in islice((label for label, n in counts.items() if not n), EXAMPLES):
@@ -116,7 +116,7 @@ def _kind_of(value: Any) -> str:
 
 
 class ExamplesReport:
-    """Report of examples that are added one by one, whatever file they are from."""
+    """Report of examples that are added one by one, from a file of any format."""
 
     def __init__(self) -> None:
         self._fields: dict[str, _Field] = {}
@@ -125,7 +125,8 @@ class ExamplesReport:
         self._n_rows = self._n_unlabelled = 0
 
     def add(self, x: Any, y: Iterable[str] | Mapping[str, bool] | None) -> None:
-        """Add an example; `y` lists the relevant labels, or is an object of truths; None if labels are unknown."""
+        """Add an example; `y` is a list of the relevant labels, an object of labels and truths, or None if the labels
+        are unknown."""
         self._n_rows += 1
         self._n_unlabelled += y is None
         if self._n_rows <= EXAMPLES:
@@ -154,7 +155,7 @@ class ExamplesReport:
 
 
 def shortened(value: Any, most: int = 100) -> Any:
-    """Return a value for a report: of long strings, lists and objects only the beginning."""
+    """Return a value for a report; long strings, lists and objects are cut."""
     if isinstance(value, str):
         return value if len(value) <= 500 else f"{value[:500]}..."
     if isinstance(value, Mapping):
@@ -163,6 +164,6 @@ def shortened(value: Any, most: int = 100) -> Any:
 
 
 def report_of_counts(labels: Mapping[str, int], n_rows: int, unlabelled: int) -> TableReport:
-    """Return a report of a dataset of which only the labels are known by name."""
+    """Return a report of a dataset whose features have no names."""
     warnings = tuple(label_warnings(labels, n_rows - unlabelled))
     return TableReport(n_rows, (), dict(labels), unlabelled, warnings=warnings)

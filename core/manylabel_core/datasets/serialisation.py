@@ -58,7 +58,7 @@ def to_bytes(attributes: Mapping[str, Any]) -> bytes:
 
 
 def from_bytes(data: bytes) -> dict[str, Any]:
-    """Parse the attributes of a dataset; everything that a trainer relies on is validated."""
+    """Parse the attributes of a dataset; check all conditions that trainers require."""
     arrays, header = State.from_bytes(data)
     if header.get("kind") != KIND or type(header.get("version")) is not int:
         raise DamagedState("not a dataset")
@@ -109,7 +109,7 @@ def details_to_array(details: LabelDetails) -> NDArray[np.uint8]:
 
 
 def details_from_array(array: NDArray[Any] | None, label_names: tuple[str, ...]) -> LabelDetails:
-    """Parse untrusted label details; empty without an array. Raises ValueError if invalid."""
+    """Parse untrusted label details; without an array, the result is empty. Raises ValueError if they are invalid."""
     if array is None:
         return {}
     if array.dtype != np.uint8 or array.ndim != 1:

@@ -4,7 +4,7 @@ from collections.abc import Container
 
 
 def view_of(field: str, taken: Container[str]) -> str:
-    """Return the name of the view for the vectors of a field: the name of the field, unless it is in use."""
+    """Return the name of the view for the vectors of a field: the name of the field, unless another view has it."""
     name = field
     while name in taken:
         name = f"{name} (vector)"

@@ -17,8 +17,7 @@ BLOCK_NUMBERS = 2**20
 """Maximum numbers in a block of probabilities, unless a single example has more labels."""
 
 Judges = tuple[Pipeline, Pipeline]
-"""Two models, grown to all features and labels, that have learnt nothing; each learns one half of the examples, see
-`half_of`."""
+"""Two untrained models with all features and labels; each learns one half of the examples, see `half_of`."""
 
 
 class HeldOut(NamedTuple):
@@ -29,17 +28,17 @@ class HeldOut(NamedTuple):
     rows: NDArray[np.int64]
     """(n_rows,): numbers of the examples."""
     probabilities: NDArray[np.float64]
-    """(n_rows, n_labels): NaN for a label of which the judge has learnt no example."""
+    """(n_rows, n_labels): NaN if the judge has learnt no example with the label."""
 
 
 def take_rows(rows: Rows, chosen: NDArray[np.int64]) -> Rows:
-    """Return a copy of the examples with these numbers."""
+    """Return a copy of the examples with the given numbers."""
     indptr, at = _places(rows.indptr, chosen)
     return Rows(indptr, rows.indices[at], rows.values[at])
 
 
 def take_targets(targets: Targets, chosen: NDArray[np.int64]) -> Targets:
-    """Return a copy of the true labels of the examples with these numbers."""
+    """Return a copy of the true labels of the examples with the given numbers."""
     indptr, at = _places(targets.indptr, chosen)
     weights = targets.weights[chosen] if len(targets.weights) else targets.weights
     facts = targets.complete[chosen], targets.n_labels[chosen], weights
@@ -93,10 +92,10 @@ def held_out(rows: Rows, judges: Judges, seen: NDArray[np.int64], report: Callab
 
 
 def half_of(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the half, 0 or 1, of the examples with these numbers.
+    """Return the half, 0 or 1, to which each of the numbered examples belongs.
 
-    Each half has one of two successive examples; which one changes without a period. So a half of a stream with a
-    period, such as one that two sources feed by turns, is like the whole.
+    Each half gets one of two successive examples, in an order without a period. So both halves are alike even if the
+    stream has a period, for example because two sources feed it by turns.
     """
     turn = (rows >> 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(63)
     return (rows & 1) ^ turn.astype(np.int64)
@@ -115,7 +114,7 @@ def _blocks(half: int, n_rows: int, n_labels: int) -> Iterator[NDArray[np.int64]
 
 
 def _places(indptr: NDArray[np.int64], chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the ends of chosen rows in a copy of them, and the places of their values."""
+    """Return where the chosen rows end in a copy of them, and the indices of their values."""
     lengths = indptr[chosen + 1] - indptr[chosen]
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
     return ends, np.repeat(indptr[chosen] - ends[:-1], lengths) + np.arange(ends[-1])

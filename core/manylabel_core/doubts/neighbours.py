@@ -33,21 +33,21 @@ class Neighbours(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """Scaled examples of unit norm: the features that most examples have, and the others."""
+    """Scaled examples of unit norm: dense features, which most examples have, and the others."""
 
     dense: NDArray[np.float32]
     sparse: sp.csr_array
 
 
 class Similarity:
-    """Scaled features of a stream, without the stream itself in memory.
+    """Scaled features of a stream, which need not be in memory.
 
     Features that more than half of the examples have are standardised, others weighted by their rarity; a missing value
     counts as 0.
 
     Parameters
     ----------
-    rows : examples; the arrays can be maps of a file.
+    rows : examples; the arrays may be memory-mapped files.
     n_features, n_vector_values : numbers of columns, without and with those of vectors.
     """
 
@@ -98,7 +98,7 @@ class Similarity:
         return _Parts(dense * scale[:, None], sp.csr_array(sp.diags_array(scale) @ sparse))
 
     def neighbours(self, queries: NDArray[np.int64], report: Callable[[int], Any] = lambda n: None) -> Neighbours:
-        """Return the neighbours of examples among all others; of equally similar ones, the earlier ones.
+        """Return the neighbours of examples among all others; if some are equally similar, the earlier ones.
 
         Parameters
         ----------

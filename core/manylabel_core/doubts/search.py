@@ -26,7 +26,7 @@ from manylabel_core.rows import Rows, Targets
 LEAST_SEEN = 5
 """Minimum number of examples with a label that a judge must have learnt to judge the label."""
 CANDIDATES, LEAST_CANDIDATES = 10, 500
-"""Number of pairs for which neighbours are found, per listed pair, and at least."""
+"""Number of pairs for which neighbours are found: per listed pair, and the minimum."""
 SIMILAR, FEATURES = 3, 5
 """Maximum numbers of similar examples, and of features, listed as evidence."""
 _LEAST_PROBABILITY, _LEAST_SHARE = 1e-9, 0.01
@@ -43,9 +43,9 @@ class Doubt(NamedTuple):
     probability : held-out probability of the label.
     base : weighted share of the examples with the label, among those whose truth about it is known.
     seen : number of examples with the label that the judge has learnt.
-    share : share of the nearest examples with the label, weighted by similarity and weight of the example.
+    share : share of the nearest examples that have the label, weighted by similarity and by the weight of the example.
     score : log-odds that order a list; higher is more doubtful.
-    similar : numbers of near examples whose truth contradicts the given one, the most similar first.
+    similar : numbers of similar examples whose truth contradicts the given one, the most similar first.
     features : columns of features that contradict the given truth, and their contributions to the score of the label.
     """
 
@@ -68,7 +68,7 @@ class Doubts(NamedTuple):
     ----------
     missing : labels that are probable but were not given.
     wrong : labels that are improbable but were given.
-    too_rare : number of labels that no judge has learnt often enough.
+    too_rare : number of labels of which no judge has learnt enough examples.
     """
 
     missing: list[Doubt]
@@ -109,23 +109,23 @@ def find_doubts(
 ) -> Doubts:
     """Return the most doubtful labels of examples.
 
-    Each judge learns one half of the examples, and judges the other half. Memory is bounded by the judges, the
-    candidates and one block of examples, if the arrays are maps of a file.
+    Each judge learns one half of the examples, and judges the other half. If the arrays are memory-mapped files, memory
+    contains only the judges, the candidates and one block of examples.
 
     Parameters
     ----------
     rows, targets : examples in the order in which they were learnt.
-    judges : two equal models, grown to all columns, without examples; they need calibration.
-    n_features, n_labels : numbers of columns; features without those of vectors.
+    judges : two equal untrained models with all columns; they need calibration.
+    n_features, n_labels : numbers of columns; `n_features` does not count vectors.
     top : maximum number of pairs in each list.
     n_vector_values : number of values of all vectors.
     listed : ndarray of shape (n_labels,), bool; labels that can be listed. None: all.
-    settled : pairs of an example and a label that are not listed.
+    settled : pairs of an example and a label that are never listed.
     parents : ndarray of shape (n_labels,), int32; the label that each label implies, -1 for none. Ancestors of a listed
         or given label are not listed.
-    report : callback with the number of examples done in all passes, and their total.
-    observe : callback with each block of held-out probabilities, and the truth of its examples (see `known`), which it
-        must not change or keep.
+    report : callback with the number of examples processed in all passes, and their total.
+    observe : callback with each block of held-out probabilities, and the truth of its examples (see `known`); it must
+        neither change the arrays nor use them later.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def find_doubts(
 
 
 def logit(p: Any, least: float = _LEAST_PROBABILITY) -> NDArray[np.float64]:
-    """Return log-odds of probabilities, which are kept `least` away from 0 and 1."""
+    """Return the log-odds of probabilities, after clipping to between `least` and 1 - `least`."""
     p = np.clip(p, least, 1 - least)
     odds: NDArray[np.float64] = np.log(p / (1 - p))
     return odds
@@ -240,7 +240,8 @@ def _without_ancestors(pairs: NDArray[np.float64], parents: NDArray[np.int32] | 
 def _compared(
     targets: Targets, near: Neighbours, at: NDArray[np.intp], labels: NDArray[np.int64], given: bool
 ) -> tuple[NDArray[np.float64], list[tuple[int, ...]]]:
-    """Return the share of the neighbours with the label of each pair, and similar examples that contradict it.
+    """Return for each pair the share of the neighbours with the label, and the similar examples that contradict the
+    label.
 
     A neighbour whose truth is unknown counts as one without the label, and contradicts nothing.
     """

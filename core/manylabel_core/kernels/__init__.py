@@ -1,7 +1,7 @@
-"""The specialisations of compiled functions that learners and trainers use: what is on disk, and how it gets there.
+"""The specialisations of compiled functions that learners and trainers use, and their compilation to disk.
 
-``kernels.txt`` lists them by tier, so that a server need not wait for what its models do not use. ``make kernels``
-makes the list, and a test compares it with what the learners use.
+``kernels.txt`` lists them by tier, so that a server need not wait for functions that its models do not use. ``make
+kernels`` makes the list, and a test compares it with the functions that the learners use.
 """
 
 from manylabel_core.kernels.filling import KernelsOutdated, compile_missing, n_cores

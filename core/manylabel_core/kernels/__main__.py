@@ -1,6 +1,7 @@
-"""``python -m manylabel_core.kernels compile [TIER ...] [--more FILE]`` compiles what is missing, all tiers by default.
+"""``python -m manylabel_core.kernels compile [TIER ...] [--more FILE]`` compiles the missing specialisations, of all
+tiers by default.
 
-FILE has further specialisations. ``python -m manylabel_core.kernels ship`` compiles all tiers for each target into the
+FILE lists additional ones. ``python -m manylabel_core.kernels ship`` compiles all tiers for each target into the
 package, for ``make dist``.
 """
 

@@ -22,7 +22,7 @@ from manylabel_core.compiled import KernelCache
 from manylabel_core.kernels.listing import TIERS, Kernel, kernels, missing, of
 
 MAX_PROCESSES = 4
-"""Each takes a core and 200 MB."""
+"""Maximum number of processes; each takes a core and 200 MB."""
 
 ORPHANED_SECONDS = 24 * 3600.0
 """Age at which a file that belongs to no specialisation is deleted. A younger one may be in use soon."""
@@ -31,22 +31,22 @@ LOCK = "manylabel-{}.lock"
 """Lock of a tier, in the folder of the files of the first function of the list."""
 
 PARENT_SECONDS = 1.0
-"""Seconds between two looks of a process whether its parent has ended."""
+"""Seconds between two checks of a process whether its parent has ended."""
 
 
 class KernelsOutdated(Exception):
-    """The list of specialisations names some that cannot be compiled: make kernels."""
+    """The list contains a specialisation that cannot be compiled; run `make kernels`."""
 
 
 def compile_missing(tiers: Collection[str], *, more: Iterable[str] = (), n_processes: int | None = None) -> int:
     """Compile the specialisations of the tiers that are not on disk, and return their number.
 
-    A second caller, even in another process, waits for the first one, and then finds everything. Nothing is run.
+    A second caller, even in another process, waits until the first one has compiled them. No specialisation is run.
 
     Parameters
     ----------
-    more : further specialisations, in the form of the list without tiers.
-    n_processes : number of processes, by default one a core; at most `MAX_PROCESSES`.
+    more : additional specialisations, in the format of the list without tiers.
+    n_processes : number of processes, by default one per core; at most `MAX_PROCESSES`.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def compile_missing(tiers: Collection[str], *, more: Iterable[str] = (), n_proce
 
 
 class _Filling:
-    """Specialisations to be compiled, the called before the calling, and never two of one function at a time."""
+    """Specialisations to be compiled: functions before their callers, and never two of one function at a time."""
 
     def __init__(self, todo: list[Kernel]) -> None:
         self._waiting = todo
@@ -75,7 +75,8 @@ class _Filling:
         self._called = {each.function: _called_by(each.function, each.dispatcher) for each in todo}
 
     def run(self, n_processes: int, locks: Sequence[int]) -> None:
-        # A fork inherits what took seconds to import. All processes are forked before the pool starts a thread.
+        # A forked process need not repeat the imports, which take seconds. All processes are forked before the pool
+        # starts a thread.
         fork = multiprocessing.get_context("fork")
         start = partial(_start, os.getpid(), locks)
         pool = ProcessPoolExecutor(n_processes, mp_context=fork, initializer=start)
@@ -98,7 +99,7 @@ class _Filling:
             raise KernelsOutdated("the list of kernels is out of date (make kernels):\n" + "\n".join(failed))
 
     def _possible(self) -> list[Kernel]:
-        """Return what calls nothing that is still to be compiled, in the order of the list."""
+        """Return the specialisations that call only compiled functions, in the order of the list."""
         open_ = {each.function for each in (*self._waiting, *self._running.values())}
         running = {each.function for each in self._running.values()}
         return [
@@ -108,9 +109,9 @@ class _Filling:
 
 def _start(parent: int, locks: Sequence[int]) -> None:
     for lock in locks:
-        os.close(lock)  # so that it is held as long as the parent lives
+        os.close(lock)  # held as long as the parent lives
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    gc.disable()  # it takes a tenth of the time of a compilation, and finds little
+    gc.disable()  # garbage collection takes a tenth of the time of a compilation, and finds little
 
 
 def _compile(call: str) -> None:
@@ -158,10 +159,10 @@ def n_cores() -> int:
 
 
 def discard_orphans(modules: Iterable[ModuleType]) -> int:
-    """Delete old files of compiled code of the modules that are no longer used; return their number.
+    """Delete old files of compiled code that the modules no longer use; return their number.
 
-    A changed function leaves its former index and code, and a process that had read an index before another one wrote
-    it writes it without the other's entry. Files of other versions of Python are not examined.
+    A changed function leaves its former index and code. And if two processes update an index at the same time, the
+    entry of one of them is lost. Files of other versions of Python are not examined.
     """
     before, deleted = time.time() - ORPHANED_SECONDS, 0
     for module in modules:

@@ -1,4 +1,4 @@
-"""The list of specialisations, and what of it is on disk."""
+"""The list of specialisations, and which of them are on disk."""
 
 import functools
 import importlib
@@ -42,11 +42,11 @@ class Kernel(NamedTuple):
     called_in: str | None
     """First tier in which Python calls it; None if only compiled functions do."""
     call: str
-    """Function below this package, and types of its arguments."""
+    """Function in this package, and types of its arguments."""
 
     @property
     def function(self) -> str:
-        """Name below this package."""
+        """Name within this package."""
         return self.call.partition("(")[0]
 
     @property
@@ -75,7 +75,7 @@ _loading = threading.Lock()
 
 @functools.cache
 def kernels() -> tuple[Kernel, ...]:
-    """Return all specialisations, the called before the calling."""
+    """Return all specialisations, functions before their callers."""
     found = []
     for line in (files(__package__) / LIST).read_text().splitlines():
         tier, called_in, call = line.split(maxsplit=2)
@@ -84,7 +84,8 @@ def kernels() -> tuple[Kernel, ...]:
 
 
 def of(tiers: Collection[str]) -> list[Kernel]:
-    """Return the specialisations that the tiers need: those of other tiers too that Python calls in these first."""
+    """Return the specialisations that the tiers need, including those of other tiers that Python calls first in these
+    tiers."""
     return [each for each in kernels() if each.tier in tiers or each.called_in in tiers]
 
 
@@ -125,14 +126,14 @@ def why_not_shipped() -> str:
     try:
         built = json.loads((SHIPPED / BUILT_FOR).read_text())
     except FileNotFoundError:
-        return "this package came without compiled functions"
+        return "this package contains no compiled functions"
     for name, value in environment().items():
         if built[name] != value:
             return f"the compiled functions of this package are for {name} {built[name]}, and this is {value}"
-    return "the compiled functions of this package are of other sources"
+    return "the compiled functions of this package were built from other sources"
 
 
 def environment() -> dict[str, str]:
-    """Return what compiled functions depend on besides their sources and the target."""
+    """Return the versions on which compiled functions depend, in addition to their sources and the target."""
     python = f"{platform.python_implementation()} {sys.version_info[0]}.{sys.version_info[1]}"
     return {"Python": python, "numba": numba.__version__, "system": f"{platform.system()} on {platform.machine()}"}

@@ -22,7 +22,7 @@ def ship() -> None:
     subprocess.CalledProcessError
         A specialisation could not be compiled; the message is on standard error.
     """
-    shutil.rmtree(SHIPPED, ignore_errors=True)  # a process that compiles for it must not find any
+    shutil.rmtree(SHIPPED, ignore_errors=True)  # a process that compiles for the package must not find any
     with TemporaryDirectory() as directory:
         for target in TARGETS:
             own = {"NUMBA_CACHE_DIR": directory, "NUMBA_CPU_NAME": target, "NUMBA_CPU_FEATURES": ""}

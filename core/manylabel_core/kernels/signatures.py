@@ -1,7 +1,7 @@
 """Types of arguments as text: ``learn(float32[C2], int64, (float64, bool), rows.Rows(...), 0)``.
 
 An array is its dtype, layout and number of dimensions, with ``r`` if it is read-only; a number is numba's type of that
-literal; a named tuple is its class, below this package, with the types of its fields.
+literal; a named tuple is the name of its class within this package, with the types of its fields.
 """
 
 import ast
@@ -16,13 +16,13 @@ ROOT = "manylabel_core."
 
 
 def call_of(function: Callable[..., Any], types: Iterable[Any]) -> str:
-    """Return the text of a specialisation of a function below this package."""
+    """Return the text of a specialisation of a function in this package."""
     name = f"{function.__module__}.{function.__qualname__}".removeprefix(ROOT)
     return f"{name}({', '.join(map(to_text, types))})"
 
 
 def to_text(type_: Any) -> str:
-    """Return the text of a type; raise ValueError for a kind that no kernel has had so far."""
+    """Return the text of a type; raise ValueError for a type of an unknown kind."""
     match type_:
         case types.Array() if type_.aligned:
             return f"{type_.dtype}[{type_.layout}{type_.ndim}{'' if type_.mutable else 'r'}]"

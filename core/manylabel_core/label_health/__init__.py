@@ -1,8 +1,9 @@
-"""Health of a vocabulary: labels to merge, to put under a parent, to pause, and labels that a model cannot tell.
+"""Health of a vocabulary: labels to merge, to put under a parent, to pause, and vague labels, which a model cannot
+predict.
 
 `suggest` lists them, by counts alone or also by held-out probabilities. `names` compares names, `counts` counts labels
-and pairs of labels, `sums` adds up the probabilities that a search for doubts computes. `trial` has the metrics of a
-stream without and with a change of a label.
+and pairs of labels, `sums` adds up the probabilities that a search for doubts computes. `trial` computes the metrics of
+a stream without and with a change of a label.
 """
 
 from manylabel_core.label_health.counts import Truths, VocabularyCounts, count_labels

@@ -13,8 +13,8 @@ from manylabel_core.doubts.held_out import weights_of
 from manylabel_core.rows import Targets
 
 LEAST_SHARE, LEAST_EXAMPLES = 0.9, 5
-"""Minimum share of the examples of a label with another one, and minimum weighted number of the examples of the label,
-for the pair to be among those that are counted."""
+"""Conditions for a pair of labels to be counted: minimum share of the examples of one label that also have the other
+label, and minimum weighted number of examples of that label."""
 
 _BLOCK_LABELS = 256
 _ROUNDING = 1e-9
@@ -30,7 +30,8 @@ class Pairs(NamedTuple):
     ----------
     first, second : columns of the labels.
     together : sum over the examples with both labels.
-    first_only, second_only : sums over the examples with one label of which the other one is known to be false.
+    first_only, second_only : sums over the examples that have one label, and for which the other label is known to be
+        false.
     """
 
     first: Columns
@@ -54,11 +55,11 @@ class VocabularyCounts(NamedTuple):
     Attributes
     ----------
     n_examples : number of examples.
-    examples, known : weighted numbers of the examples with the label, and of those whose truth about it is known.
+    examples, known : weighted numbers of the examples with the label, and of the examples for which its truth is known.
     last : number of the last example with the label, from 0; -1 for none.
     longest_gap : largest difference of the numbers of two successive examples with the label; 0 for fewer than two.
         None: unknown.
-    pairs : pairs of labels that often occur together, and pairs with nearly one name.
+    pairs : pairs of labels that often occur together, and pairs with nearly the same name.
     """
 
     n_examples: int
@@ -70,7 +71,7 @@ class VocabularyCounts(NamedTuple):
 
 
 class Truths:
-    """Given labels of examples by label. Memory: some numbers for each given label.
+    """The true labels of examples, sorted by label. Memory is proportional to their number.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ class Truths:
 
     Attributes
     ----------
-    places : places in `targets` of the true labels; arrays of values have one for each.
+    places : indices of the true labels in `targets`; arrays of values have one value for each.
     rows, labels : example and label of each true label.
     weights : weight of the example of each true label.
     """
@@ -102,19 +103,18 @@ class Truths:
         self.known = known + partial + float(self.row_weights[targets.complete].sum())
 
     def pairs(self, first: Columns, second: Columns, values: Numbers | None = None) -> Pairs:
-        """Return sums of values over the examples of pairs; the values of both labels are added where both are true.
+        """Return sums of values over the examples of pairs; if both labels are true, both values are added.
 
         Parameters
         ----------
         first, second : columns, ascending by pair.
-        values : ndarray of shape (n_true,); a value of each true label. None: the weights, and `together` adds the
+        values : ndarray of shape (n_true,); a value for each true label. None: the weights; then `together` adds the
             weight of an example once.
         """
         return _joined(list(self._blocks(first, second, values)))
 
     def frequent_pairs(self) -> Pairs:
-        """Return the pairs of which one label occurs with the other one in `LEAST_SHARE` of its examples, and has at
-        least `LEAST_EXAMPLES`."""
+        """Return the pairs that fulfil `LEAST_SHARE` and `LEAST_EXAMPLES`."""
         found = []
         for part in self._blocks(None, None, None):
             rarer = part.together + np.minimum(part.first_only, part.second_only)
@@ -122,7 +122,7 @@ class Truths:
         return _joined(found)
 
     def _blocks(self, first: Columns | None, second: Columns | None, values: Numbers | None) -> Iterator[Pairs]:
-        """Yield the sums of pairs, without pairs of all that occur together, for some first labels at a time."""
+        """Yield the sums of pairs for some first labels at a time, so that not all pairs are in memory."""
         n, complete = self.n_labels, self._complete
         v = self.weights if values is None else values
         ones, whole, part = self._matrix(np.ones(len(v))), self._matrix(v * complete), self._matrix(v * ~complete)
@@ -161,7 +161,7 @@ def count_labels(truths: Truths, first: Columns, second: Columns) -> VocabularyC
     Parameters
     ----------
     truths : true labels.
-    first, second : columns of other pairs to count, ascending by pair.
+    first, second : columns of other pairs that are counted, ascending by pair.
     """
     n = truths.n_labels
     last, longest = np.full(n, -1, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -192,20 +192,20 @@ def by_label(labels: NDArray[np.integer[Any]], values: Numbers, n_labels: int) -
 
 
 def _minus(whole: Numbers, part: Numbers) -> Numbers:
-    """Return differences, 0 where only rounding errors are left."""
+    """Return differences; those that may be rounding errors become 0."""
     rest = whole - part
     return np.where(rest > _ROUNDING * whole, rest, 0.0)
 
 
 def _keys_of(matrix: sp.csr_array, n_columns: int) -> Columns:
-    """Return the place of each stored value as a number, ascending."""
+    """Return a number for the row and column of each stored value, ascending."""
     matrix.sort_indices()
     rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
     return rows * n_columns + matrix.indices
 
 
 def _at(matrix: sp.csr_array, wanted: Columns) -> Numbers:
-    """Return the values at places; 0 where none is stored."""
+    """Return the values at some rows and columns; 0 if none is stored."""
     matrix = sp.csr_array(matrix)
     keys, values = _keys_of(matrix, matrix.shape[1]), np.zeros(len(wanted))
     if len(keys):

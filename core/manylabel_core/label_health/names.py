@@ -1,4 +1,4 @@
-"""Labels with nearly the same name: in another spelling, in the plural, or with one slip of the pen."""
+"""Labels with nearly the same name: other spelling, plural, or a typing error in one letter."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from itertools import combinations
 from typing import Literal, NamedTuple
 
 Likeness = Literal["spelling", "plural", "slip"]
-"""Difference of two names: none in their plain form, number, or one letter."""
+"""Difference of two names: only spelling, singular and plural, or one letter."""
 
 LEAST_LETTERS = 5
-"""Minimum length of a plain form that can have a slip."""
+"""Minimum length of a plain form that is searched for typing errors."""
 MAX_NEAR = 100
-"""Maximum number of names without one letter that are compared; above it, the letter distinguishes names."""
+"""Maximum number of names that may become equal by omitting one letter; if there are more, the letter distinguishes
+names."""
 
 _KEPT = "+#"
 
 
 class NamePair(NamedTuple):
-    """Two labels with nearly one name, by column; `first` is smaller."""
+    """Columns of two labels with nearly the same name; `first` is smaller."""
 
     first: int
     second: int
@@ -30,9 +31,9 @@ class NamePair(NamedTuple):
 def plain(name: str) -> str:
     """Return a name without case, accents, width, spaces and punctuation.
 
-    Symbols, such as ``+`` and emoji, ``#`` and what stands between two digits stay. Accents are the combining marks of
-    Latin, Greek and Cyrillic; marks of other scripts are vowels. The compatibility forms of width are folded, but no
-    other ones, because these change meanings: 10² would be 102.
+    Symbols such as ``+`` and emoji, ``#``, and characters between two digits are not removed. Accents are the combining
+    marks of Latin, Greek and Cyrillic; marks of other scripts are vowels. Only compatibility forms of width are folded,
+    because the others change the meaning: 10² would be 102.
 
     Examples
     --------
@@ -60,9 +61,9 @@ def singular(text: str) -> str:
 
 
 def one_slip(one: str, other: str) -> bool:
-    """Return whether one letter is added, omitted, changed, or exchanged with the next letter.
+    """Return whether two names differ by one letter: added, omitted, changed, or exchanged with the next letter.
 
-    Digits and signs are never slips.
+    Different digits and signs are not typing errors.
     """
     s, t = sorted((one, other), key=len)
     at = next((k for k in range(len(s)) if s[k] != t[k]), len(s))
@@ -75,10 +76,10 @@ def one_slip(one: str, other: str) -> bool:
 
 
 def similar_names(names: Mapping[int, str], order: Sequence[int], spelling_only: bool = False) -> list[NamePair]:
-    """Return pairs of labels with nearly one name, or only those in another spelling.
+    """Return pairs of labels with nearly the same name, or only those that differ in spelling.
 
-    Labels with the same plain form are paired with the first of them in `order`, which stands for all others in further
-    pairs.
+    Labels with the same plain form are paired with the first of them in `order`; only this one is compared with other
+    names.
 
     Parameters
     ----------
@@ -124,7 +125,7 @@ def _ascending(one: int, other: int) -> tuple[int, int]:
 
 
 def _without_a_letter(text: str) -> Iterator[str]:
-    """Yield a plain form, and the different forms without one of its letters."""
+    """Yield a plain form, and all different forms with one letter omitted."""
     if len(text) >= LEAST_LETTERS:
         yield text
         yield from {text[:k] + text[k + 1 :]: None for k, x in enumerate(text) if x.isalpha()}

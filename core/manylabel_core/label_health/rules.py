@@ -19,19 +19,21 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 LEAST, LEAST_TOGETHER, LEAST_VAGUE = 10, 5, 50
 """Minimum weighted numbers of examples: of the rarer label of a pair, of labels that go together, of a vague label."""
 APART = 0.1
-"""Maximum share of the examples of the rarer label with the other one, for two names of one thing given by turns."""
+"""Maximum share of the examples of the rarer label that also have the other label, if both are names of the same
+thing."""
 ALIKE, ALIKE_NAMED, LOOKS, KNOWN = 0.4, 0.1, 0.5, 0.05
-"""Minimum `alike` of a pair, and of one with nearly one name; minimum pull of a rare label, and mean excess of the
-probability of the other label on its own examples."""
+"""Minimum `alike` of a pair, and of a pair with nearly the same name; minimum pull of a rare label, and minimum mean
+excess of the probability of the other label on its own examples."""
 TOGETHER, NAMED_TOGETHER, PARENT = 0.9, 0.8, 0.9
-"""Minimum shares: Jaccard index of two labels, or share of the rarer one if their names are nearly one; lower bound for
-a parent."""
+"""Minimum shares: Jaccard index of two labels; share of the rarer label if the names are nearly the same; lower bound
+for a parent."""
 PARENT_RATIO, PARENT_SHARE = 1.5, 0.5
-"""Minimum ratio of the examples of a parent to those of its child, and maximum share of a parent in all examples."""
+"""Minimum ratio of the examples of a parent to those of its child, and maximum share of all examples that have the
+parent."""
 UNUSED, UNUSED_GAPS = 1_000, 3
-"""Minimum numbers of examples since the last use of a label, and of its longest gaps before."""
+"""Minimum numbers for an unused label: examples since its last use, and this gap divided by its longest earlier gap."""
 VAGUE = 1.2
-"""Maximum ratio of the odds of the mean probability where a label is true to those where it is false."""
+"""Maximum ratio of two odds of a vague label: of its mean probability where it is true, and where it is false."""
 _CONFIDENCE = 1.645
 
 
@@ -40,16 +42,16 @@ class Suggestion(NamedTuple):
 
     Attributes
     ----------
-    kind : merge two labels with nearly one ``name``, ``merge`` others, give a label a ``parent``, ``pause`` it, or
-        define it better (``vague``).
-    why : rule that holds.
-    label : column of the label to change: of a merge the rarer one, of a parent the child.
+    kind : ``name``: merge two labels with nearly the same name; ``merge``: merge two other labels; ``parent``: give a
+        label a parent; ``pause``: pause it; ``vague``: define it better.
+    why : rule that applies.
+    label : column of the label to change: the rarer label of a merge, the child of a parent.
     other : column of the label to merge into, or of the parent; None for other kinds.
-    strength : orders the suggestions of a kind; higher is stronger.
-    examples : weighted numbers of the examples with the label, and with the other one (0 without).
+    strength : number that orders the suggestions of a kind; higher is stronger.
+    examples : weighted numbers of the examples with the label, and with the other label (0 without another label).
     together : weighted number of the examples with both.
-    changes : weighted number of the examples whose labels would be others.
-    alike : how alike the labels are to the model, 1 for not told apart; None if not computed.
+    changes : weighted number of the examples whose labels would change.
+    alike : how alike the labels are to the model, 1 if it cannot tell them apart; None if not computed.
     means : mean probabilities of a vague label where it is true and where it is false; None for other kinds.
     """
 
@@ -73,7 +75,7 @@ def suggest(
     listed: NDArray[np.bool_] | None = None,
     parents: NDArray[np.int32] | None = None,
 ) -> list[Suggestion]:
-    """Return suggestions by kind, the strongest of each first; by counts alone without `sums`.
+    """Return suggestions by kind, the strongest first. Without `sums`, only counts are used.
 
     Parameters
     ----------
@@ -103,9 +105,9 @@ def suggest(
 def named_pairs(
     names: Sequence[str], examples: Numbers, allowed: NDArray[np.bool_], spelling_only: bool = False
 ) -> dict[tuple[int, int], Likeness]:
-    """Return the pairs of allowed labels with nearly one name, ascending, and the difference of the names.
+    """Return the pairs of allowed labels with nearly the same name, ascending, and the difference of the names.
 
-    The label with the most `examples` stands for all in another spelling.
+    If labels differ only in spelling, the one with the most `examples` is compared with other names.
     """
     used = np.flatnonzero(allowed)
     order = used[np.lexsort((used, -examples[used]))].tolist()
@@ -129,7 +131,7 @@ class _Found:
     def merge(
         self, kind: Kind, why: Why, one: int, other: int, strength: float, together: float, alike: float | None
     ) -> None:
-        """Suggest to merge the rarer label of a pair, of equally rare ones the later one, into the other."""
+        """Suggest to merge the rarer label of a pair into the other one; if both are equally rare, the later label."""
         examples = self.counts.examples
         label, into = (one, other) if (examples[one], -one) < (examples[other], -other) else (other, one)
         self.merged |= {(one, other), (other, one)}
@@ -243,7 +245,7 @@ def _vague(found: _Found, sums: ProbabilitySums) -> None:
 
 
 def wilson(hits: Numbers, n: Numbers) -> Numbers:
-    """Return the lower bounds of shares, 95 %."""
+    """Return the lower bounds of the 95 % confidence intervals of shares (Wilson's)."""
     n = np.maximum(n, 1e-9)
     p, z = hits / n, _CONFIDENCE
     bounds: Numbers = (p + z * z / (2 * n) - z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))) / (1 + z * z / n)

@@ -12,11 +12,12 @@ from manylabel_core.doubts.held_out import HeldOut
 from manylabel_core.label_health.counts import Columns, Numbers, Truths, by_label
 
 MAX_DENSE_LABELS, MOST_PROBABLE = 3_000, 20
-"""Maximum number of labels for sums over all pairs; above it, only the most probable labels of an example count."""
+"""Maximum number of labels for sums over all pairs, and number of the most probable labels of an example that count if
+there are more labels."""
 MAX_PAIRS = 2**22
-"""Maximum number of pairs of more labels; above it, those with the smallest sums are dropped."""
+"""Maximum number of pairs if there are more labels; above it, the pairs with the smallest sums are dropped."""
 DAMP = 2.0
-"""Expected hits that damp `alike` of rare and of poorly known labels."""
+"""Expected hits that are added to lower `alike` for rare and poorly predicted labels."""
 
 _BUFFERED = 2**20
 
@@ -26,9 +27,11 @@ class Likenesses(NamedTuple):
 
     Attributes
     ----------
-    alike : 1 if the model cannot tell the first label from the second, 0 if it can, or does not know the labels.
-    pull_of_first : probability of the second label on examples of the first one, relative to that on its own ones.
-    pull_of_second : probability of the first label on examples of the second one, relative to that on its own ones.
+    alike : 1 if the model cannot tell the labels apart; 0 if it can, or if it has not learnt the labels.
+    pull_of_first : probability of the second label on examples of the first label, relative to that on examples of the
+        second label.
+    pull_of_second : probability of the first label on examples of the second label, relative to that on examples of the
+        first label.
     own_of_first, own_of_second : sum of the probability of a label in excess of its mean, on its own examples without
         the other label.
     """
@@ -41,9 +44,10 @@ class Likenesses(NamedTuple):
 
 
 class ProbabilitySums:
-    """Sums over examples, each weighted; they take the blocks of `held_out` in any order, all examples once.
+    """Weighted sums over examples.
 
-    A label of which a judge has learnt no example has no probability there, and is not compared.
+    The blocks of `held_out` may be added in any order, each example once. If a judge has learnt no example with a
+    label, the label has no probability there, and is not compared.
 
     Parameters
     ----------
@@ -127,7 +131,7 @@ class ProbabilitySums:
         return first[kept], second[kept]
 
     def likenesses(self, first: Columns, second: Columns) -> Likenesses:
-        """Return how alike pairs are; they are ascending."""
+        """Return how alike the labels of pairs are; the pairs are ascending."""
         mean = self._all / max(self._weight, 1e-300)
         counted = self.truths.pairs(first, second)
         own = self.truths.pairs(first, second, self.truths.weights * self._given)
@@ -169,7 +173,7 @@ class ProbabilitySums:
 
 
 def _pull(other: Numbers, other_weight: Numbers, own: Numbers, own_weight: Numbers) -> Numbers:
-    """Return the mean of a probability on examples of another label, relative to that on its own ones."""
+    """Return the mean probability of a label on examples of another label, relative to that on its own examples."""
     means = other / np.maximum(other_weight, 1e-9), own / np.maximum(own_weight, 1e-9)
     pull: Numbers = means[0] / np.maximum(means[1], 1e-9)
     return pull

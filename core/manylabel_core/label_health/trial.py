@@ -22,7 +22,8 @@ _TP, _FP, _FN = 0, 1, 2
 
 
 class Change(NamedTuple):
-    """Change of a label: merged into the other one, put under it, or else omitted; both are columns."""
+    """Change of a label: it is merged into the other label, becomes its child, or is omitted. Labels are given by
+    column."""
 
     kind: Kind
     label: int
@@ -53,9 +54,10 @@ class LabelMetrics(NamedTuple):
 
 
 class TrialMetrics(NamedTuple):
-    """Prequential metrics of all labels, and of those concerned by name.
+    """Prequential metrics of all labels together, and by name of the labels concerned.
 
-    `either_name` is the F1 of two labels to merge as one, where either name counts as a hit; None for other changes.
+    `either_name` is the F1 of the two labels of a merge as if they were one: predicting either name counts as a hit.
+    None for other changes.
     """
 
     micro_f1: float | None
@@ -69,8 +71,8 @@ class Trial(NamedTuple):
 
     Attributes
     ----------
-    changed : number of examples whose labels would be others.
-    opposed : number of examples of which one name is true, and the other is false by statement.
+    changed : number of examples whose labels would change.
+    opposed : number of examples with contradicting names: one label is true, the other is stated to be false.
     contradicting : number of examples whose labels contradict the changed groups and parents, but not the current ones.
     before, after : metrics without and with the change.
     """
@@ -108,7 +110,7 @@ def try_change(
     rows, targets : examples in the order of the stream.
     change : the change, which applies from the first example on.
     labels : of the targets.
-    new_pipeline : returns an untrained model for a number of labels, grown to all features.
+    new_pipeline : returns an untrained model for a number of labels, with all features.
     report : callback with the numbers of examples learnt and to learn.
     """
     n, concerned = len(targets.complete), [change.label] + ([] if change.other is None else [change.other])
@@ -148,7 +150,7 @@ def _truth(targets: Targets, labels: Labels, change: Change | None) -> _Truth:
     rows = np.repeat(np.arange(n), np.diff(targets.indptr))
     listed = becomes[targets.indices]
     rows, listed, signs = rows[listed >= 0], listed[listed >= 0], targets.signs[listed >= 0]
-    keys, place = np.unique(rows * n_labels + listed, return_inverse=True)  # of two names of a label, true wins
+    keys, place = np.unique(rows * n_labels + listed, return_inverse=True)  # a label is true if one of its names is
     best = np.full(len(keys), -1, dtype=np.int8)
     np.maximum.at(best, place, signs)
     begins = np.full(n_labels, n)

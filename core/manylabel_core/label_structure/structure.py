@@ -14,7 +14,8 @@ CHOICES: tuple[Choose, ...] = ("one", "at_most_one")
 
 
 class InvalidStructure(ValueError):
-    """Groups and parents are inconsistent. `path` is the field path, outermost first; `detail` ends a sentence."""
+    """Groups and parents are inconsistent. `path` is the path of the field, outermost first; `detail` completes the
+    sentence that begins with it."""
 
     def __init__(self, path: tuple[str | int, ...], detail: str) -> None:
         super().__init__(f"{'/'.join(map(str, path))} {detail}")
@@ -24,8 +25,8 @@ class InvalidStructure(ValueError):
 class Contradiction(ValueError):
     """True labels contradict the structure.
 
-    `column` is the label at fault among those passed, None if a complete truth lacks a label; `detail` ends a
-    sentence.
+    `column` is the passed label at fault, None if a complete truth lacks a label; `detail` completes the sentence that
+    begins with the label.
     """
 
     def __init__(self, column: int | None, detail: str) -> None:
@@ -121,7 +122,7 @@ class LabelStructure:
     def imply(
         self, columns: Sequence[int], signs: NDArray[np.int8], complete: bool
     ) -> tuple[list[int], NDArray[np.int8]]:
-        """Complete a truth by its implications: the labels with the same value in every consistent set that it allows.
+        """Complete a truth by the labels that have the same value in every consistent set that agrees with it.
 
         Parameters
         ----------
@@ -183,7 +184,7 @@ def check(groups: Sequence[Group], parents: Mapping[str, str]) -> dict[str, int]
         while (label := path[-1]) not in depths and label in parents:
             path.append(parents[label])
             if len(path) > len(parents) + 1:
-                raise InvalidStructure(("parents", child), "is its own ancestor, or the child of a label that is")
+                raise InvalidStructure(("parents", child), "must not be its own ancestor, and no ancestor of it may be")
         depth = depths.get(path[-1], 0)
         for above, label in enumerate(reversed(path)):
             depths[label] = depth + above

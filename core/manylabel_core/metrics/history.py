@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from manylabel_core.metrics._prequential import EXAMPLES, GIVEN, LABELS, MODEL, N_BASIC
 
 MAX_POINTS = 256
-"""Upper bound of the number of points; at least half as many are stored once the stream has this number of examples."""
+"""Upper bound of the number of points. At least half as many are stored once the stream has this number of examples."""
 
 MAX_ALARMS = 256
 """Number of latest drift alarms stored."""
@@ -23,7 +23,7 @@ class MeasureHistory(NamedTuple):
 
     stride: int  # examples between points; there may be fewer before the last one
     given: list[int]  # examples so far at each point
-    covered: list[int]  # measured ones among these examples
+    covered: list[int]  # how many of these examples were measured
     # (n_points, 2, 2, n_measures): of predictions and baseline, from the start and in the window, in the order of
     # `measures.STREAMED`; 0 without measured examples
     measures: NDArray[np.float64]
@@ -56,8 +56,8 @@ class History:
         return given % stride_of(given) == 0
 
     def add(self, covered: int, measures: NDArray[np.float64]) -> None:
-        """Store the point at the present number of examples; if the points are full, the stride doubles at it, and the
-        last point is dropped.
+        """Store the point at the present number of examples. If there is no space, the stride doubles, and the last
+        point is dropped.
         """
         if len(self._points) == MAX_POINTS - 1:
             self._points[:] = self._points[1::2]

@@ -1,6 +1,6 @@
 """Input checks, blocks that bound memory, and division with 0/0 = 0, for all batch metrics.
 
-A matrix is an ndarray or a CSR array, two types without a common one to annotate: hence `Any`.
+A matrix is an ndarray or a CSR array. These have no common type, so matrices are annotated as `Any`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def as_scored(Y: Any, scores: ArrayLike) -> tuple[Any, NDArray[Any]]:
     if scores.shape != Y.shape or scores.dtype.kind not in "fiu":
         raise ValueError(f"scores must be real numbers of the shape of Y, {Y.shape}, not {scores.shape}")
     if any(np.isnan(part).any() for part in _parts(scores)):
-        raise ValueError("scores must not hold NaN")
+        raise ValueError("scores must not contain NaN")
     return Y, scores
 
 

@@ -1,4 +1,4 @@
-"""Table of the metrics: name, title, meaning, input and direction of each, and whether a stream has it.
+"""Table of the metrics: name, title, meaning, input and direction, and whether streams have the metric.
 
 A metric is imported when it is computed, so servers and commands can list them quickly.
 """

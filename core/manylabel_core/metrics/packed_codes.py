@@ -1,7 +1,8 @@
-"""Outcomes of labels in the window of `prequential`, as its ring stores them.
+"""Outcomes of labels in the window of `prequential`, in the format of its ring.
 
-An entry is `4 * label + outcome`, or -n: the n labels after that of the entry before have its outcome. A predictor of
-very many labels, as the baseline of a stream of labels that are all equally rare, takes a few entries per example.
+An entry is `4 * label + outcome`, or -n: the n labels after that of the previous entry have the same outcome. So even a
+predictor of very many labels, such as the baseline if all labels are equally rare, takes only a few entries per
+example.
 """
 
 from __future__ import annotations

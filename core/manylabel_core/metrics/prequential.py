@@ -24,7 +24,7 @@ GROUP_BOUNDS = _prequential.GROUP_BOUNDS
 """Lower bounds of the groups below; see `_prequential.GROUP_BOUNDS`."""
 
 GROUPS = ("never", "below_5", "below_20", "more")
-"""Names of the groups of labels by number of earlier examples, as in responses."""
+"""Names of the groups of labels by number of earlier examples; responses have the same names."""
 
 
 class PartialTruth(NamedTuple):
@@ -205,14 +205,14 @@ class Prequential:
         scores, targets, n_known
             See `update`, for one example. Its targets are not complete, and list none of the labels of earlier parts.
         before : PartialTruth, optional
-            Return value of the last call for this example.
+            Result of the last call for the same example.
         probabilities : ndarray of shape (1, n_labels), optional
             See `update`.
 
         Raises
         ------
         ValueError
-            As `update`. Nothing has been measured then.
+            See `update`. Nothing has been measured then.
         """
         scores = np.ascontiguousarray(scores)
         probabilities = _NONE if probabilities is None else np.ascontiguousarray(probabilities)
@@ -250,7 +250,7 @@ class Prequential:
         self._history.alarms.append((number, column))
 
     def _part(self, number: int, scores: NDArray[Any], targets: Targets, n_known: int, weight: int) -> PartialTruth:
-        """Return the truth and the margins of the labels that the targets of one example list."""
+        """Return the truth and the margins of the labels listed in the targets of one example."""
         told = slice(targets.indptr[0], targets.indptr[1])
         labels, n_labels = targets.indices[told], int(self._totals[_MODEL, _prequential.LABELS])
         frequent = np.zeros(1 + max(n_labels, len(scores) - 1))
@@ -262,7 +262,7 @@ class Prequential:
         return PartialTruth(number, labels.copy(), targets.signs[told] > 0, margins, weight)
 
     def check_parts(self, parts: Iterable[PartialTruth]) -> None:
-        """Raise ValueError unless these parts can belong to examples measured here."""
+        """Raise ValueError unless these parts can belong to examples that were measured here."""
         windows = [_Window(self._held_ring(of), self._held_codes(of)) for of in _SYSTEMS]
         for part in parts:
             if not 1 <= part.number <= self._totals[_MODEL, _prequential.EXAMPLES]:
@@ -274,7 +274,7 @@ class Prequential:
                 raise ValueError("parts: do not match the stored outcomes of an example")
 
     def _amend(self, of: int, part: PartialTruth, old: NDArray[np.int64], new: NDArray[np.int64]) -> None:
-        """Replace the counts `old` of an example by `new`, which also includes the outcomes of another part."""
+        """Replace the counts `old` of an example by `new`, which also contains the outcomes of another part."""
         codes = _judged(part, of)[1]
         if of == _MODEL:
             _prequential.group(codes, self._counts[of, _prequential.ALL], part.weight, self._groups)
@@ -291,7 +291,7 @@ class Prequential:
         self._put_codes(of, held)
 
     def _place(self, number: int) -> int | None:
-        """Return the index of an example in the window, from the oldest; None if it is outside."""
+        """Return the index of an example in the window, counted from the oldest; None if it is not in the window."""
         totals = self._totals[_MODEL]
         place = number - 1 - int(totals[_prequential.EXAMPLES] - totals[_prequential.LENGTH])
         return place if place >= 0 else None
@@ -311,7 +311,7 @@ class Prequential:
         return int(_prequential.advance(scores, targets, n_known, probabilities, *where, (*own, *own_bins)))
 
     def _take_point(self) -> None:
-        """Record the metrics in the history if a point is due."""
+        """Record the metrics in the history if it has a point at this number of examples."""
         if self._history.has_place(self.given):
             self._history.add(self._covered, self._measured_basics())
 
@@ -359,8 +359,8 @@ class Prequential:
         """Return the frequency of true labels by predicted probability since the start, of one label or of all together
         (None).
 
-        A label that did not exist before the example has a probability of 0. One label is counted once its
-        relevant examples weigh ten: its bins take more memory than all else that is stored of it.
+        A label that did not exist before the example has a probability of 0. A single label is counted only after the
+        weights of its relevant examples sum to ten, because bins take much memory.
         """
         if label is None:
             return reliability_of(self._bins)
@@ -368,7 +368,7 @@ class Prequential:
         return reliability_of(self._label_bins[row - 1] if row else np.zeros_like(self._bins))
 
     def history(self) -> MeasureHistory:
-        """Return past metrics at some numbers of examples; the last ones are current."""
+        """Return the metrics at past numbers of examples; the last ones are current."""
         return self._history.of_measures(self.given, self._covered, self._measured_basics())
 
     @property
@@ -407,7 +407,7 @@ class Prequential:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Inverse of `state`, in place; raise ValueError, without changes, for anything but a state of this window."""
+        """Inverse of `state`, in place; raise ValueError, without changes, unless it is a state with this window."""
         recent = check_state(arrays, self._window)
         codes, length = codes_of(arrays), arrays["ring"].shape[1]
         counts = np.stack([arrays["counts"], np.zeros_like(arrays["counts"])], axis=1)
@@ -452,7 +452,8 @@ class Prequential:
             self._label_bins = _moved(self._label_bins, max(n_rows, _more(held)))
 
     def _make_room(self) -> None:
-        """Grow what is full: the bins of labels, or the ring of the examples, or those of their labels."""
+        """Enlarge the arrays that are full: the bins of labels, the ring of the examples, or the rings of their
+        labels."""
         if len(self._label_bins) and (rows := int(self._totals[_MODEL, _prequential.ROWS_NEEDED])) > len(
             self._label_bins
         ):
@@ -486,7 +487,7 @@ class Prequential:
         return _unrolled(self._codes[of], *self._extent(of, _prequential.FIRST_CODE))
 
     def _extent(self, of: int, begin: int) -> tuple[int, int]:
-        """Return the start and the length of a ring, which `totals` has side by side."""
+        """Return the start and the length of a ring, which are adjacent in `totals`."""
         start, length = self._totals[of, begin : begin + 2].tolist()
         return start, length
 
@@ -526,12 +527,12 @@ def _named(measures: NDArray[np.float64], examples: int) -> dict[str, float | No
 
 
 def _more(capacity: int) -> int:
-    """Return the next capacity of an array with a row per label, at most a quarter of which is unused."""
+    """Return the next capacity of an array with a row per label; at most a quarter of it is unused."""
     return max(16, capacity + capacity // 4)
 
 
 def _unrolled(ring: NDArray[Any], start: int, length: int, capacity: int | None = None) -> NDArray[Any]:
-    """Return the entries of a ring, oldest first, in a new ring; by default they fill it."""
+    """Return a new ring with the entries of a ring, oldest first; by default they fill it."""
     moved = np.zeros((length if capacity is None else capacity, *ring.shape[1:]), dtype=ring.dtype)
     first = min(length, len(ring) - start)
     moved[:first] = ring[start : start + first]

@@ -38,7 +38,7 @@ class Ranking(NamedTuple):
 
 
 def sort_by_score(relevant: NDArray[np.bool_], scores: NDArray[Any]) -> Ranking:
-    """Order each row by score and find the ties."""
+    """Sort each row by score, and find the ties."""
     n, width = scores.shape
     order = np.argsort(scores, axis=1)
     ordered = np.take_along_axis(scores, order, axis=1)

@@ -23,7 +23,7 @@ from manylabel_core.metrics._prequential import (
 )
 
 EDGES = np.arange(N_BINS + 1) / N_BINS
-"""Bounds of the bins: each includes its lower bound, the last one also 1."""
+"""Bounds of the bins. Each bin includes its lower bound; the last one also includes 1."""
 
 _ROUNDING = 1e-6
 """Relative tolerance of sums of probabilities."""
@@ -75,8 +75,8 @@ def relevant_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 def check_label_bins(
     label_bins: NDArray[np.float64], bins: NDArray[np.float64], counts: NDArray[np.int64], totals: NDArray[np.int64]
 ) -> None:
-    """Raise ValueError unless the bins of labels are valid, and consistent with `bins`, those of all labels together,
-    and with the labels that have been relevant often enough.
+    """Raise ValueError unless the bins of labels are valid. They must be consistent with `bins`, which are of all
+    labels together, and exist for the labels that have been relevant often enough.
     """
     check_bins("label_bins", label_bins, totals)
     if len(label_bins) != (relevant_of(counts) >= LEAST_RELEVANT).sum() * bins.any():

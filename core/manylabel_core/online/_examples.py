@@ -6,10 +6,10 @@ PROBLEMS = (
     "",
     "rows and targets must have the same number of examples",
     "indptr must ascend from 0 to the number of indices and values",
-    "rows hold a feature column outside those the learner has been grown to",
-    "targets hold an n_labels above the number of labels the learner has been grown to",
-    "targets hold a label column outside the n_labels of its example",
-    "targets hold a sign other than +1 and -1",
+    "feature columns of rows must be at least 0 and below the number of features of the learner",
+    "n_labels of targets must be from 0 to the number of labels of the learner",
+    "label columns of targets must be at least 0 and below n_labels of the example",
+    "signs of targets must be +1 or -1",
 )
 """Meanings of the numbers returned by `find_problem`; 0 is no problem."""
 

@@ -1,4 +1,4 @@
-"""scikit-learn's estimator interface, without importing scikit-learn, which takes a second."""
+"""scikit-learn's estimator interface without scikit-learn, whose import takes a second."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Estimator:
         return self
 
     def __sklearn_tags__(self) -> Tags:
-        """Return scikit-learn's tags of an estimator, those of `BaseEstimator`."""
+        """Return the tags of scikit-learn's `BaseEstimator`."""
         from sklearn.utils import Tags, TargetTags
 
         return Tags(estimator_type=None, target_tags=TargetTags(required=False))

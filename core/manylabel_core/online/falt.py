@@ -46,8 +46,8 @@ class FALT(LinearThresholdingLearner):
     Notes
     -----
     A new label starts with a score of 0, like the threshold, and is not predicted until it scores higher. The first
-    examples without the label lower its score. If the truth of the label is unknown, its score stays 0, and the label
-    is predicted where the threshold is negative, which happens where few labels are irrelevant.
+    examples without the label lower its score. While the truth of the label is unknown, its score stays 0. Then the
+    label is predicted for examples with a negative threshold, which occurs if few labels are irrelevant.
 
     References
     ----------
@@ -99,7 +99,7 @@ class FALT(LinearThresholdingLearner):
         Parameters
         ----------
         model : FittedLinear
-            A fitted M3L, MLRL or SSMLRL with a linear kernel, or anything with such a `coef_` and `intercept_`.
+            A fitted M3L, MLRL or SSMLRL with a linear kernel, or an object with the same `coef_` and `intercept_`.
         **parameters
             Parameters of the constructor. `scaling` is that of the model, or "unit" for a model with "none"; no other
             scaling can be continued.
@@ -107,8 +107,8 @@ class FALT(LinearThresholdingLearner):
         Raises
         ------
         ValueError
-            If the model has no linear weights, or intercepts where `fit_intercept` is False; if a parameter is not
-            allowed.
+            If the model has no linear weights; if it has intercepts, but `fit_intercept` is False; if a parameter is
+            not allowed.
 
         Examples
         --------

@@ -83,7 +83,7 @@ class KernelLearner(MarginLearner):
         return self.strategies[0] if self.strategy is None else self.strategy
 
     def _resolved_gamma(self) -> float:
-        """Return the requested coefficient, or the default, which avoids narrow kernels because they need more vectors
+        """Return the requested coefficient, or the default. The default avoids narrow kernels, which need more vectors
         than a budget allows.
         """
         if self.gamma is not None:

@@ -14,8 +14,8 @@ class KernelFALT(KernelLearner, ThresholdingLearner):
     """Kernel FALT: first-order adaptive label thresholding in the feature space of a kernel.
 
     The loss and the steps are those of `FALT`. The weights are a sum over support vectors, the examples that had a
-    loss, each with one coefficient per label and one for the threshold (section 5 of the paper). Without a budget the
-    model, and the time of a prediction, grow with every such example.
+    loss, each with one coefficient per label and one for the threshold (section 5 of the paper). Without a budget, each
+    support vector makes the model larger and predictions slower.
 
     By default the kernel is one of three experts; the others are the linear experts of `FALT`. The linear experts are
     better for nearly linear labels, the kernel for local labels: a stack learns weights of the experts for each label.
@@ -34,14 +34,14 @@ class KernelFALT(KernelLearner, ThresholdingLearner):
     -----
     Strategies under a budget:
 
-    - "project": the vector that the others represent best is projected on their span. It is the best strategy over long
-      streams. The time to learn an example and the memory are proportional to the square of the budget; the time of a
-      prediction is not.
+    - "project": the vector that the other vectors represent best is projected on their span. It is the best strategy
+      over long streams. The time to learn an example and the memory are proportional to the square of the budget; the
+      time of a prediction is not.
     - "nystroem": the first examples that are not nearly in the span of earlier ones are landmarks; a linear model
       learns on the coordinates in their span. The time of a prediction is also proportional to the square of the
       budget. Landmarks never change: prefer "project" if the distribution of the examples drifts.
 
-    Until the budget is full, "project" learns as without one.
+    Until the budget is full, "project" learns as without a budget.
 
     References
     ----------

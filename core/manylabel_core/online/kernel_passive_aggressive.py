@@ -14,7 +14,7 @@ class KernelPassiveAggressive(KernelLearner, AggressiveLearner):
     The loss and the steps are those of `PassiveAggressive`, with k = K(x, x). The weights are a sum over support
     vectors, the examples that had a loss for a label, each with one coefficient per label.
 
-    Without a budget the model grows with every such example, and so does the cost of a prediction.
+    Without a budget, each support vector makes the model larger and predictions slower.
 
     {parameters}
 

@@ -1,4 +1,4 @@
-"""Base of the online learners: parameters, and matrices in and out, with scikit-learn's interface."""
+"""Base of the online learners: parameters, and scikit-learn's interface for matrices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DTYPES = ("float32", "float64")
 
 
 class _InUse(Estimator):
-    """State of a learner in use; not a parameter."""
+    """Field of the state of a learner in use; it is not a parameter."""
 
     _pipeline: Pipeline | None = None
     _fixed_values: tuple[object, ...] = ()
@@ -135,8 +135,8 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
 
     @property
     def label_names_(self) -> NDArray[Any]:
-        """Return the names of the columns of the data frames Y that were learnt, object (n_labels,); raise as
-        `feature_names_in_`."""
+        """Return the names of the columns of the data frames Y that were learnt, object (n_labels,). Raises
+        AttributeError if Y was never a data frame whose columns have names."""
         return _as_attribute("label_names_", self._label_names)
 
     def partial_fit(
@@ -148,8 +148,8 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Additional columns are new features, which all earlier examples lack. NaN, or an entry that a sparse matrix
-            does not store, is a missing value; a 0 is a value. The columns of a data frame have names, which are
-            remembered: later data frames may have the columns in another order.
+            does not store, is a missing value; a 0 is a value. The names of the columns of a data frame are stored, so
+            later data frames may have the columns in another order.
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
             1 for a relevant label, 0 for an irrelevant one. Additional columns are new labels.
         known : array-like or sparse matrix of shape (n_samples, n_labels), bool, optional
@@ -162,8 +162,8 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         Raises
         ------
         ValueError
-            If a parameter or argument is not allowed, or lacks columns seen before. In that case, nothing has been
-            learnt.
+            If a parameter or argument is not allowed, or columns learnt before are missing. In that case, nothing has
+            been learnt.
         """
         self._read_parameters()
         X, feature_names = self._arranged_features(X)
@@ -215,8 +215,8 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         return labels - thresholds[:, np.newaxis]
 
     def scores(self, X: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the scores of the labels, (n_samples, n_labels), and of the threshold, (n_samples,), float64; raise as
-        `predict`.
+        """Return the scores of the labels, (n_samples, n_labels), and of the threshold, (n_samples,), float64; errors
+        as in `predict`.
 
         With `optimise`, decision thresholds are subtracted from the scores.
         """
@@ -243,13 +243,14 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         return self.pipeline.alarms()
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return copies of the arrays that, with the parameters, are the learner, except names of columns."""
+        """Return copies of the arrays that define the learner together with its parameters. Names of columns are not
+        included."""
         return {name: np.array(array, order="C") for name, array in self.pipeline.arrays().items()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore the `state` of a learner with the same parameters.
 
-        The arrays may come from an untrusted source: everything that a compiled function relies on is checked.
+        The arrays may come from an untrusted source: all conditions that compiled functions require are checked.
 
         Raises
         ------
@@ -263,7 +264,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         self._feature_names = self._label_names = ()
 
     def resolved_params(self) -> dict[str, Any]:
-        """Return the parameters with resolved defaults, with which a learner is identical.
+        """Return the parameters with resolved defaults: a learner with these values is identical.
 
         Raises ValueError, with a message that begins with its name, if a parameter is not allowed or conflicts with
         another.

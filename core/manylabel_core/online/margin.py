@@ -1,4 +1,4 @@
-"""Learners of margins: base of adaptive label thresholding and of the passive-aggressive baselines."""
+"""Base of learners that update margins: adaptive label thresholding and the passive-aggressive baselines."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from manylabel_core.online.updates._update import IMPLICIT, MAX_STEP, MULTIPASS,
 from manylabel_core.parameters import FLAG, NULL, Choice, Number, declared, parameter
 
 POSITIVE = Number(above=0, most=2.0**20)
-"""Step sizes, deltas and coefficients of kernels; the paper searches up to 2^10."""
+"""Range of step sizes, deltas and coefficients of kernels; the paper searches up to 2^10."""
 
 GRADIENT = "gradient"
-"""Step of the paper, a series of passes; the other kinds are implicit updates."""
+"""Kind of step of the paper: a series of passes. The other kinds are implicit updates."""
 
 STACKED = "stacked"
-"""Several experts, one of which takes steps; their margins are combined into log-odds."""
+"""Kind of step with several experts, one of which takes steps; their margins are combined into log-odds."""
 
 VARIANTS = ("PA-I", "PA-II")
-"""Variants: slack costs C times its amount, or C times its square."""
+"""Variants of the passive-aggressive loss: slack costs C times its amount, or C times its square."""
 
 
 def step_size(steps: Mapping[str, float]) -> Any:
@@ -112,14 +112,14 @@ class ThresholdingLearner(MarginLearner):
     )
 
     _deltas: ClassVar[Mapping[str, float]] = MappingProxyType({})
-    """Default delta of each kind of step, if every weight has a separate metric."""
+    """Default delta of each kind of step; empty unless every weight has a separate metric."""
 
     def _read_fixed(self) -> tuple[object, ...]:
         return (*super()._read_fixed(), self._kind)  # `passes` may select the step
 
     @property
     def _kind(self) -> str:
-        """Return the requested kind of step; by default the paper's if passes are set, otherwise the best."""
+        """Return the requested kind of step. The default is the paper's if passes are set, otherwise the best kind."""
         if self.step is not None:
             return self.step
         return GRADIENT if self._as_published else next(iter(self.steps))

@@ -26,7 +26,7 @@ from manylabel_core.scaling.scaling import FeatureCounts, Scaling
 from manylabel_core.scaling.vectors import VectorScaling
 
 FIELD_BYTES, FIELD_LABEL_BYTES, VALUE_BYTES = 1024, 64, 64
-"""Bounds of the bytes of a field of vectors: alone, per label, and per value beyond those of a feature."""
+"""Bounds of the bytes of a vector field: fixed, per label, and per value in addition to those of a feature."""
 UNCALIBRATED = "calibrate must be True for probabilities"
 """Error for probabilities of a learner without calibration."""
 
@@ -152,10 +152,10 @@ class Pipeline:
         return n_features + self._vectors.n_values
 
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
-        """Allocate the memory for this number of features and labels, changing nothing else.
+        """Allocate the memory for this number of features and labels, without other changes.
 
-        `grow` does the same if needed. Without `grow`, it may run concurrently with `score`, but not with `learn`. With
-        `touch`, the system provides large memory now instead of at the first write.
+        `grow` also does this if necessary. Unlike `grow`, it may run at the same time as `score`, but not as `learn`.
+        With `touch`, the system provides large memory now instead of at the first write.
         """
         n_features, n_labels = max(n_features, self.n_features), max(n_labels, self.n_labels)
         if n_features > self.n_features or n_labels > self.n_labels:
@@ -164,10 +164,10 @@ class Pipeline:
             self.model.reserve(self._n_rows(n_features), n_labels, touch)
 
     def pair(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """Set the pairs of columns: a number, and the feature that says that an example has it; pairs are only added.
+        """Set the pairs of columns: a number, and the feature that is 1 in examples with the number.
 
-        Once an example has had the second, the number is scaled as a quantity however near to 0 its values are (see
-        `AutomaticScaling`). Pairs are not part of the state: set them again after `restore`.
+        Pairs are never removed. After the first example with this feature, the number is scaled as a quantity, even if
+        its values are near 0 (see `AutomaticScaling`). Pairs are not part of the state: set them again after `restore`.
         """
         self._scaling.pair(pairs)
 
@@ -177,21 +177,21 @@ class Pipeline:
         return self._scaling.zero_is_missing
 
     def feature_counts(self) -> FeatureCounts | None:
-        """Return how many examples have each feature; None if the scaling does not count."""
+        """Return how many examples have each feature; None if the scaling does not count them."""
         return self._scaling.counts()
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of the state; allocated memory is up to eight times as much."""
+        """Return the bytes of the state; the allocated memory may be up to eight times larger."""
         return self.nbytes_after(self.n_features, self.n_labels, 0, 0)
 
     def nbytes_after(
         self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int | None = None
     ) -> int:
-        """Return the maximum bytes of the state with these columns, at least the present ones.
+        """Return the maximum bytes of the state with these numbers of columns, at least the present ones, after
+        `n_samples` more examples.
 
-        The state then has learnt `n_samples` further examples with `n_values` values in total, of `n_distinct`
-        features; None means as many features as values.
+        They have `n_values` values in total, of `n_distinct` features; None means as many features as values.
         """
         n_scaled = self._scaling.values_after(n_features, n_samples, n_values)
         n_changed = n_scaled if n_distinct is None else min(n_scaled, self._scaling.features_after(n_distinct))
@@ -199,9 +199,10 @@ class Pipeline:
         return model + sum(part.nbytes_after(n_features, n_labels, n_samples, n_values) for part in self._parts)
 
     def nbytes_of_vectors(self, n_values: int, n_features: int, n_labels: int) -> int:
-        """Return the maximum bytes that new vector fields add to `nbytes_after` with `n_values` more features.
+        """Return the maximum bytes that new vector fields add to `nbytes_after`.
 
-        `n_values` is the number of values of one vector of each new field.
+        `n_values` is the total length of one vector of each new field; `nbytes_after` must count as many additional
+        features.
         """
         if n_values == 0:
             return 0
@@ -301,7 +302,8 @@ class Pipeline:
         return alarms
 
     def _react(self, column: int) -> None:
-        """Execute `on_drift` for an alarm of a column's detector; column 0 is the detector of all labels."""
+        """Execute `on_drift` for an alarm of the detector in a column; column 0 is the detector of all labels
+        together."""
         if self._on_drift == "raise":
             self.model.reset_step_sizes(column - 1 if column > 0 else None)
             if self._gains is not None and column == 0:
@@ -365,15 +367,16 @@ class Pipeline:
         Parameters
         ----------
         rows : Rows of n_samples examples
-            Columns of `n_features` and above are features without an example: they have no weight, but count in the
-            norm of an example.
+            Columns from `n_features` on are features without an example: they have no weight, but count in the norm of
+            an example.
         new_words : ndarray of shape (n_new,), int64, optional
             Words of titles for the columns from `n_features` on, as `link` maps them; -1 for none.
 
         Returns
         -------
         ndarray of shape (n_samples, 1 + n_labels), float64
-            Scores, threshold first, identical bit for bit to those that `learn` would return for that example next.
+            Scores, threshold first. They are identical bit for bit to the scores that `learn` would return if it were
+            called with the example next.
 
         Raises
         ------
@@ -467,7 +470,7 @@ class Pipeline:
     def link(self, features: ArrayLike, words: ArrayLike) -> None:
         """Map features to words of titles.
 
-        The learnt bits do not depend on when a feature is linked, as long as it is before its first example.
+        A feature may be linked at any time before its first example; the time does not affect the learnt bits.
 
         Parameters
         ----------
@@ -512,7 +515,7 @@ class Pipeline:
         Returns
         -------
         list of Explanation
-            One for each of `labels`.
+            An explanation for each of `labels`.
 
         Raises
         ------
@@ -633,13 +636,13 @@ class Pipeline:
         return arrays
 
     def _expect(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Give this empty pipeline the parts of a state, before it is restored; raise ValueError if that is invalid."""
+        """Prepare this empty pipeline for a state: create its parts. Raises ValueError if the state is invalid."""
         lengths = arrays.get("vectors.lengths")
         if lengths is None and "vectors.moments" in arrays:
-            raise ValueError("state must hold vectors.lengths")
+            raise ValueError("state: vectors.lengths is missing")
         if lengths is not None:
             if lengths.dtype != np.int64 or lengths.ndim != 1 or not len(lengths):
-                raise ValueError("state must hold vectors.lengths, 1-D of int64")
+                raise ValueError("state: vectors.lengths must be a 1-D array of int64, and not empty")
             self._take_vectors(lengths.tolist())
         if self._ranks is not None:
             self._stack.expect(arrays)
@@ -654,7 +657,7 @@ class Pipeline:
         expected = self.arrays()
         for name, like in expected.items():
             if name not in arrays or (arrays[name].dtype, arrays[name].ndim) != (like.dtype, like.ndim):
-                raise ValueError(f"state must hold {name}, {like.ndim}-D of {like.dtype}")
+                raise ValueError(f"state: {name} must be a {like.ndim}-D array of {like.dtype}")
         owned = {name: np.array(arrays[name], order="C") for name in expected}
         n_rows, self.n_labels = self.model.size(owned)
         self.model.restore(owned, n_rows, self.n_labels)
@@ -693,9 +696,10 @@ def _with_ranks(
     features: NDArray[np.int32],
     parts_of: Callable[[int], NDArray[np.float64]],
 ) -> tuple[tuple[NDArray[np.int32], NDArray[np.float64]], Callable[[int], Scorer]]:
-    """Return an example of ones whose weights are the contributions of a feature: of its scaled value and its rank.
+    """Return an example of ones, whose weights are the contributions of the features: scaled value and rank together.
 
-    `features` has the column of each rank of the example, and `parts_of` returns their contributions to a label.
+    `features` has the feature of each rank of the example, and `parts_of` returns the contributions of ranks to a
+    label.
     """
     columns, values = example
     joined, places = np.unique(np.concatenate([columns, features]), return_inverse=True)
@@ -719,13 +723,13 @@ def _words(name: str, words: ArrayLike, least: int) -> NDArray[np.int64]:
 
 
 def _ends(columns: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the end of each run of equal columns of a matrix."""
+    """Return where each run of equal columns of a matrix ends."""
     changes = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
     return np.append(np.flatnonzero(changes) + 1, columns.shape[1])
 
 
 def _parts(n_samples: int, size: Callable[[int], int]) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of the parts of a call; each part has the size allowed at its start."""
+    """Yield the bounds of the parts of a call; the maximum size of a part is determined at its start."""
     first = 0
     while first < n_samples:
         last = min(first + size(first), n_samples)

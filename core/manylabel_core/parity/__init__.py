@@ -1,7 +1,7 @@
 """Promise of parity: which examples a cheap model answers, and which are deferred to an expensive teacher.
 
-A small model of the whole answer says how likely the teacher agrees, a plan chooses a threshold, and an account pays
-for the disagreements that random audits find. The audit rate follows from the account.
+A small model estimates how likely the teacher agrees with the whole answer, and a plan chooses a threshold. An account
+pays for the disagreements that random audits find, and determines the audit rate.
 """
 
 from manylabel_core.parity.parity import Deferral, Parity, ParityTarget, agreement_of

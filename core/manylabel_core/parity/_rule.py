@@ -30,15 +30,15 @@ CANDIDATE = 0.02
 BINS = 64
 """Bins of the plan. They are 1/8 wide and begin at -1; thresholds are at least 0."""
 MEMORY = 5000.0
-"""Examples after which the plan has forgotten all but 1/e of one."""
+"""Memory of the plan: number of examples after which the weight of an example has fallen to 1/e."""
 PRIOR = 50.0
-"""Examples that the expected agreement counts for in the plan."""
+"""Weight of the expected agreement in the plan, in examples."""
 ERRORS = 0.25
 """Standard errors that the plan subtracts."""
 STAKE = 2.0
-"""Account above which the gate is open, and the stake of an audit: the audit rate is STAKE / account."""
+"""Account above which the gate is open. It is also the stake of an audit: the audit rate is STAKE / account."""
 RESERVE = 0.4
-"""Part of the stake that must be earned by audits of all sure examples before the gate opens."""
+"""Part of the stake that audits must earn before the gate opens, while all sure examples are audited."""
 CREDIT = 8.0
 """Account with which the gate opens for the first time."""
 CAPACITY = 4.0
@@ -48,7 +48,7 @@ NO_THRESHOLD = 99.0
 
 VERSION, RATE, SURE, ASK, SCORE, INPUTS = range(6)
 N_VALUES = INPUTS + N_INPUTS
-"""Numbers of a deferral."""
+"""Number of values of a deferral."""
 PARITY, AUDIT_RATE, SETTINGS_VERSION = range(3)
 """Settings."""
 ACCOUNT, OPENINGS, WEIGHT, LEARNT, SETTLED, STOOD_FOR, WRONG, SQUARES, ANSWERED, EMPTY, UNSURE, AUDITS, EXPIRED = range(

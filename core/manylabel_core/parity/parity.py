@@ -13,7 +13,7 @@ from manylabel_core.storage import MAX_COUNT, check_like, check_range, enlarged
 
 AGREEMENTS = ("exact", "f1")
 MIN_AUDIT_RATE = 0.01
-"""Lowest share of audits: with fewer, the account has too little evidence to react."""
+"""Lowest share of audits; with a lower one, the account would have too little evidence to react."""
 _MAX_SUM = 1e15
 """Upper bound of the sums of a plan and of the numbers."""
 
@@ -28,7 +28,7 @@ class ParityTarget(NamedTuple):
 
     @property
     def account(self) -> tuple[float | str, ...]:
-        """Return the fields on which the account depends."""
+        """Return the settings on which the account depends."""
         return self[:3]
 
 
@@ -72,7 +72,7 @@ class Deferral(NamedTuple):
 
     @property
     def version(self) -> int:
-        """Number of the promise that the decision was made under."""
+        """Version of the promise under which the decision was made."""
         return int(self.values[_rule.VERSION])
 
     def drawn(self, chance: float) -> Deferral:
@@ -83,22 +83,22 @@ class Deferral(NamedTuple):
         return self._replace(values=values)
 
     def to_check(self, chance: float) -> bool:
-        """Return whether people should check the answer: a random share of those served without the teacher; never if
-        the teacher is a person. `chance` is the number that drew the audit."""
+        """Return whether people should check the answer. They check a random share of the answers served without the
+        teacher, and none if the teacher is a person. `chance` is the number that drew the audit."""
         return not (self.ask or self.of_people) and chance >= 1.0 - _rule.CHECK_RATE * (1.0 - self.rate)
 
     def check(self) -> Deferral:
         """Return the decision; raise ValueError if it cannot come from a `Parity`."""
         values = self.values
         if values.shape != (_rule.N_VALUES,) or not np.isfinite(values).all():
-            raise ValueError(f"a deferral has {_rule.N_VALUES} finite numbers")
+            raise ValueError(f"a deferral must have {_rule.N_VALUES} numbers, all finite")
         sure, ask, rate = values[_rule.SURE], values[_rule.ASK], values[_rule.RATE]
         if sure not in (0, 1) or ask not in (0, 1) or not MIN_AUDIT_RATE <= rate <= 1.0:
-            raise ValueError("a deferral has two flags, and a rate from 0.01 to 1")
+            raise ValueError("flags of a deferral must be 0 or 1, and its rate from 0.01 to 1")
         if not sure and (rate < 1.0 or not ask):
-            raise ValueError("a deferral of an unsure example must ask, with a rate of 1")
+            raise ValueError("a deferral of an unsure example must ask the teacher, with a rate of 1")
         if (np.abs(values[_rule.INPUTS :]) > 4.0).any() or abs(values[_rule.SCORE]) > 8.0:
-            raise ValueError("a deferral has inputs from -4 to 4 and a score from -8 to 8")
+            raise ValueError("inputs of a deferral must be from -4 to 4, and its score from -8 to 8")
         return self
 
 
@@ -125,13 +125,13 @@ def agreement_of(kind: str, answer: Collection[object], teacher: Collection[obje
 class Parity:
     """Choice of the examples that a model answers alone, with an account of its disagreements with a teacher.
 
-    Deferrals depend only on the state, and the state only on the outcomes in order: identical bit for bit everywhere.
-    `version` distinguishes deferrals of this promise from earlier ones, which are not counted.
+    Deferrals depend only on the state, and the state only on the outcomes in order, so they are identical bit for bit
+    everywhere. `version` distinguishes deferrals of this promise from earlier ones, which are not counted.
 
     Notes
     -----
-    With answers of the teacher at once, the audits' estimate of the disagreements of sure examples never exceeds
-    (1 - parity) times the examples, plus 7, plus 1 for each reopening of the gate. `_rule` has the account.
+    If the teacher answers at once, the disagreements of sure examples, as estimated from audits, never exceed (1 -
+    parity) times the examples, plus 7, plus 1 for each reopening of the gate. `_rule` has the account.
     """
 
     def __init__(self, target: ParityTarget, version: int = 1) -> None:
@@ -148,8 +148,8 @@ class Parity:
         self._settings = _settings(target, version)
 
     def change(self, target: ParityTarget, version: int) -> None:
-        """Change the promise. A new version, or another account, starts again; the score stays if the teacher and the
-        agreement do."""
+        """Change the promise. The state is reset if the version or a setting of the account has changed; the score
+        model is reset only if the teacher or the agreement has changed."""
         if version != self.version or target.account != self.target.account:
             fresh = Parity(target, version).memory
             if target[1:3] == self.target[1:3]:
@@ -198,7 +198,7 @@ class Parity:
 
         Parameters
         ----------
-        answered, empty : number of answers that were served without the teacher, and those without a label.
+        answered, empty : number of answers that were served without the teacher, and how many of them have no label.
         unsure, audits : number of examples for which the teacher was asked because they were unsure, and as an audit.
         """
         counts = self.memory.numbers
@@ -209,8 +209,8 @@ class Parity:
 
         Parameters
         ----------
-        deferral : the served decision. One of another version is not learnt.
-        answer, teacher : columns of the labels that were served, and of the teacher's.
+        deferral : the served decision. It is not learnt if it has another version.
+        answer, teacher : columns of the served labels, and of the teacher's labels.
         n_others : number of the teacher's labels without a column.
         """
         if deferral.version != self.version:
@@ -228,12 +228,13 @@ class Parity:
         self.memory.labels[1, list(missed)] += 1.0
 
     def expire(self, rate: float) -> None:
-        """Count an audit that was drawn with probability `rate`, and whose answer never came, as wrong."""
+        """Count an audit without an answer as wrong; it was drawn with probability `rate`."""
         self.memory.numbers[_rule.EXPIRED] += 1.0
         _rule.settle(self.memory, self._settings, rate, 1.0)
 
     def count_person(self, right: bool, *, teacher: bool, drawn: bool = False) -> None:
-        """Count what a person says about an answer of the model, or of the teacher; `drawn` if it was to be checked."""
+        """Count the judgement of a person about an answer of the model or of the teacher. `drawn` is true if the answer
+        was drawn for a check."""
         numbers = self.memory.numbers
         numbers[_rule.PEOPLE + 2 * teacher + (not right)] += 1.0
         if drawn:
@@ -254,7 +255,7 @@ class Parity:
         check_range("parity.bins", arrays["bins"], 0.0, _MAX_SUM)
         numbers = arrays["numbers"]
         check_range("parity.numbers", numbers, 0.0, _MAX_SUM)
-        most = _rule.CAPACITY / MIN_AUDIT_RATE  # the least rate may have been lower
+        most = _rule.CAPACITY / MIN_AUDIT_RATE  # the minimum rate may have been lower before
         check_range("parity.numbers (account)", numbers[: _rule.ACCOUNT + 1], _rule.STAKE - _rule.RESERVE, most)
         check_range("parity.numbers (weight)", numbers[_rule.WEIGHT : _rule.WEIGHT + 1], 1.0, 2e6)
         self.memory = ParityMemory(**{name: arrays[name] for name in ParityMemory._fields})

@@ -51,7 +51,8 @@ def report(parity: Parity, names: Sequence[str], n_waiting: int = 0) -> dict[str
 
 
 def _by_people(numbers: list[float]) -> dict[str, Any]:
-    """Return what people found, and the interval of the share of right answers, by those drawn for a check."""
+    """Return the judgements of people, and the interval of the share of right answers, from the answers drawn for a
+    check."""
     counts = [int(number) for number in numbers[_rule.PEOPLE :]]
     right, wrong = counts[_rule.DRAWN - _rule.PEOPLE :]
     low, high = wilson(right, right + wrong)
@@ -66,7 +67,7 @@ def _by_people(numbers: list[float]) -> dict[str, Any]:
 
 
 def wilson(part: int, whole: int) -> tuple[float, float]:
-    """Return the Wilson interval of a share at 95 %; 0 to 1 without examples.
+    """Return the 95 % Wilson interval of a share; 0 to 1 without examples.
 
     Examples
     --------
@@ -87,7 +88,7 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def _by_label(parity: Parity, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the labels on which audits differ, most often first."""
+    """Return the labels about which the model and the teacher disagreed in audits, the most frequent first."""
     table = parity.memory.labels[:, : min(parity.n_labels, len(names))]
     differ = table.sum(axis=0)
     order = np.lexsort((np.arange(len(differ)), -differ))[:MAX_LISTED]

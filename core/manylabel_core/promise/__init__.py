@@ -1,7 +1,7 @@
 """Promise of precision: the choice of predicted labels to apply without review, and of examples that need no review.
 
-A small pooled model re-scores candidate labels, a plan chooses a threshold, and an account of errors, which is a token
-bucket, opens and closes the gate. The account bounds the number of wrong labels for any data.
+A small model, shared by all labels, re-scores candidate labels. A plan chooses a threshold. An account of errors, which
+is a token bucket, opens and closes the gate. The account bounds the number of wrong labels for any data.
 """
 
 from manylabel_core.promise.promise import MAX_CANDIDATES, Decision, Promise, Target

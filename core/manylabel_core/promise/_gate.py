@@ -20,9 +20,9 @@ from manylabel_core.compiled import compiled
 BINS = 64
 """Bins of the plan. They are 1/8 wide and begin at -1; thresholds are at least 0."""
 MEMORY = 5000.0
-"""Decisions after which the plan has forgotten all but 1/e of one."""
+"""Memory of the plan: number of decisions after which the weight of a decision has fallen to 1/e."""
 PRIOR = 100.0
-"""Decisions that the expected outcome counts for in the plan."""
+"""Weight of the expected outcome in the plan, in decisions."""
 ERRORS = 0.25
 """Standard errors that the plan subtracts."""
 CAPACITY = 45.0

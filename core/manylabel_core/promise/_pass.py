@@ -31,17 +31,17 @@ applied counts, and it is counted as it was decided.
 LOWEST = 0.1
 """Lowest probability of a candidate."""
 HEADER, FIELDS = 12, 5
-"""Numbers of a decision before its candidates, and of each candidate."""
+"""Number of values of a decision before its candidates, and of each candidate."""
 SHIFT_MEMORY = 0.98
 """Share of a label's shift that stays with each of its candidates."""
 RIGHT_AGAIN, FORGIVEN, MAX_BLAME = 2.0, 0.02, 4.0
 """A label's blame grows by 1 with a wrong candidate; it falls by RIGHT_AGAIN times the expected error and FORGIVEN."""
 SURE = 1.5
-"""Lowest score of a candidate that counts for the blame of its label."""
+"""Minimum score of a candidate that affects the blame of its label."""
 MISSED_CAPACITY = 60.0
 """Capacity of the bucket of missed labels above 1, in standard deviations of a true label's outcome."""
 RECENT = 1000
-"""Applied labels, and examples, of which the outcomes are kept."""
+"""Number of latest applied labels, and of latest examples, whose outcomes are stored."""
 
 VERSION, N, TOTAL, VARIANCE, HIGHEST, SECOND, LEFT, LEFT_HIGHEST, DOUBT, N_APPLIED, SCORE, FLAGS = range(HEADER)
 COLUMN, PROBABILITY, SHIFT, CANDIDATE_SCORE, CANDIDATE_FLAGS = range(FIELDS)

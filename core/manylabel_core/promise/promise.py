@@ -23,14 +23,14 @@ class Target(NamedTuple):
     """Level of the promise."""
 
     precision: float  # share of correct labels among the applied labels, above 0 and below 1
-    # share of entirely correct examples among the settled ones, above 0 and below 1; None settles no example
+    # share of entirely correct examples among the settled ones, above 0 and below 1; None: no example is settled
     settled: float | None = 0.9
     missed: float = 0.02  # maximum share of all true labels missed in settled examples, above 0 and below 1
     audit_rate: float = 0.05  # share of settled examples sent to review as an audit, from 0 to 1
 
     @property
     def accounts(self) -> tuple[float | None, ...]:
-        """Return the shares that the accounts depend on."""
+        """Return the shares on which the accounts depend."""
         return self[:3]
 
 
@@ -47,7 +47,8 @@ class Memory(NamedTuple):
     gates: NDArray[np.float64]  # (2, 9): accounts of labels and of examples
     counts: NDArray[np.float64]  # (7,)
     recent_applied: NDArray[np.bool_]  # (1000,): whether each of the latest labels applied was wrong
-    # (1000, 4): true labels, labels applied, labels missed; 0 if not settled, 1 wrong, 2 right
+    # (1000, 4): true labels, labels applied, labels missed, and 0 if the example was not settled, 1 if wrong, 2 if
+    # right
     recent_examples: NDArray[np.int32]
 
 
@@ -82,30 +83,30 @@ class Decision(NamedTuple):
         """Return the decision; raise ValueError if it cannot come from a `Promise`."""
         values = self.values
         if values.ndim != 1 or len(values) < _pass.HEADER or not np.isfinite(values).all():
-            raise ValueError("a decision has at least 12 finite numbers")
+            raise ValueError("a decision must have at least 12 numbers, all finite")
         if len(values) != _pass.HEADER + _pass.FIELDS * values[_pass.N] or values[_pass.N] > MAX_CANDIDATES:
-            raise ValueError("a decision has 5 numbers for each candidate")
+            raise ValueError(f"a decision must have at most {MAX_CANDIDATES} candidates, with 5 numbers each")
         candidates, flags = self._candidates, values[_pass.FLAGS]
         columns = candidates[:, _pass.COLUMN]
         if flags not in range(8) or not np.isin(candidates[:, _pass.CANDIDATE_FLAGS], (0, 2, 3)).all():
-            raise ValueError("a decision has flags that do not exist")
+            raise ValueError("flags of a decision must be 0 to 7, and those of a candidate 0, 2 or 3")
         if (columns != np.floor(columns)).any() or (np.diff(columns, prepend=-1) <= 0).any():
-            raise ValueError("a decision has ascending columns")
+            raise ValueError("columns of a decision must be ascending integers, at least 0")
         probabilities = candidates[:, _pass.PROBABILITY]
         if (probabilities < 0).any() or (probabilities > 1).any() or (values[_pass.TOTAL : _pass.SCORE] < 0).any():
-            raise ValueError("a decision has probabilities from 0 to 1, and sums of them")
+            raise ValueError("probabilities of a decision must be from 0 to 1, and their sums at least 0")
         return self
 
 
 class Promise:
     """Selection of the labels to apply, with an account of the wrong ones.
 
-    Decisions depend only on the state, and the state only on the learnt decisions in order: identical bit for bit
-    everywhere. `version` distinguishes decisions of this promise from earlier ones, which are not counted.
+    Decisions depend only on the state, and the state only on the learnt decisions in order, so they are identical bit
+    for bit everywhere. `version` distinguishes decisions of this promise from earlier ones, which are not counted.
 
-    Notes ----- Wrong labels never exceed (1 - precision) times the labels applied, plus 2 + 1.5 for each reopening of
-    the gate, plus those in the examples that close it, and those applied before the truth came. `_gate` has the
-    account.
+    Notes ----- The number of wrong labels never exceeds (1 - precision) times the labels applied, plus 2, plus 1.5 for
+    each reopening of the gate, plus the wrong labels in the examples that close it and those applied before the truth
+    was known. `_gate` has the account.
     """
 
     def __init__(self, target: Target, version: int = 1) -> None:
@@ -160,7 +161,7 @@ class Promise:
         probabilities : ndarray of shape (n_samples, n_labels), float64
             0 for labels that must not be predicted.
         scores : ndarray of shape (n_samples, 1 + n_labels), float64
-            Threshold first. A label is applied only if its score is above it.
+            Threshold first. A label is applied only if its score is above the threshold.
         parents : ndarray of int32
             Column of each label's parent, -1 for none. A label is applied only with its ancestors.
         """
@@ -178,10 +179,10 @@ class Promise:
         parents: NDArray[np.int32] = NO_PARENTS,
         hidden: Sequence[int] = (),
     ) -> list[Decision]:
-        """Decide about examples, each before its truth is learnt, in order; return the decisions.
+        """Decide about each example in order, and then learn its truth; return the decisions.
 
-        Arguments are those of `decide` for each example before it was learnt, and the true labels. `complete` is True
-        if these include all labels except the `hidden` columns, whose truth is not counted.
+        Probabilities and scores, as in `decide`, are from before the example was learnt. `complete` is True if the
+        targets include all labels except the `hidden` columns, whose truth is not counted.
         """
         self.grow(probabilities.shape[1])
         rows = self._rows(probabilities)

@@ -26,7 +26,8 @@ def report(promise: Promise, names: Sequence[str]) -> dict[str, Any]:
     if target.settled is not None:
         settled = _gate_report(promise, 1, target.settled)
         if settled["state"] == "open" and counts[_pass.BUCKET] < 1.0:
-            settled["state"], settled["why"] = "closed", "waits for true labels: too many were missed, or too few came"
+            settled["state"] = "closed"
+            settled["why"] = "waits for more true labels: too many were missed, or too few arrived"
     return {
         **target._asdict(),
         "gate": _gate_report(promise, 0, target.precision),
@@ -60,7 +61,7 @@ def _gate_report(promise: Promise, which: int, precision: float) -> dict[str, An
     alpha = 1.0 - precision
     needed = math.ceil(_gate.OPENS_AT / alpha - 1e-9)
     reached = min(needed, math.floor(gate[_gate.SHADOW] / alpha + 1e-9))
-    why = f"{reached} of {needed} right in the shadow"
+    why = f"{reached} of {needed} correct in shadow mode"
     if _gate.threshold(bins, gate, precision) == _gate.NO_THRESHOLD:
         why = f"no {unit[0]} is sure enough yet"
     return {"state": state, "why": why, "room": 0, "openings": int(gate[_gate.OPENINGS])}
@@ -108,7 +109,7 @@ def _recent(promise: Promise) -> dict[str, Any]:
 
 
 def _by_label(promise: Promise, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the applied labels, lowest precision first."""
+    """Return the applied labels, those with the lowest precision first."""
     table = promise.memory.labels[:, : min(promise.n_labels, len(names))]
     applied, wrong = table[_pass.LABEL_APPLIED], table[_pass.LABEL_WRONG]
     columns = np.flatnonzero(applied)

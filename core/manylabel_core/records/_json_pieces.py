@@ -1,4 +1,4 @@
-"""Places where a JSON text can be cut into pieces: commas outside of strings."""
+"""Places at which a JSON text can be cut: commas outside of strings."""
 
 import numpy as np
 from numpy.typing import NDArray

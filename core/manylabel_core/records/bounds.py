@@ -7,7 +7,7 @@ MAX_NAME_BYTES = 256
 """Maximum length of a feature name, in bytes of UTF-8."""
 
 SURELY_SHORT = MAX_NAME_BYTES // 4
-"""Number of characters that always fit into a name."""
+"""Number of characters up to which a name never exceeds the maximum."""
 
 _DIGEST_BYTES = 8
 
@@ -54,7 +54,7 @@ class RecordLimits:
 
 
 def bounded(name: str) -> str:
-    """Return a name of at most `MAX_NAME_BYTES`; the end of a longer one is replaced by a digest of the whole."""
+    """Return a name of at most `MAX_NAME_BYTES`; the end of a longer name is replaced by a digest of the whole name."""
     if len(name) <= SURELY_SHORT:
         return name
     written = name.encode()

@@ -105,9 +105,9 @@ class RecordEncoder:
         Raises
         ------
         RecordError
-            Any other type; a number that is not finite or is above `MAX_MAGNITUDE`; a string that is not valid Unicode
-            (a lone surrogate); a name that is empty, longer than 256 bytes, or also used by another field (``{"a.b": 1,
-            "a": {"b": 2}}``); a record that exceeds the limits.
+            A value of another type; a number that is not finite or is above `MAX_MAGNITUDE`; a string that is not valid
+            Unicode (a lone surrogate); a name that is empty, longer than 256 bytes, or also used by another field
+            (``{"a.b": 1, "a": {"b": 2}}``); a record that exceeds the limits.
         """
         from manylabel_core.records.vectors import Encoded, read_vectors  # exported models run without NumPy
 

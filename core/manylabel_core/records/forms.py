@@ -15,7 +15,8 @@ def input_kind(x: Any) -> str | None:
 
 
 def input_kind_of_numbers(x: Any) -> str | None:
-    """Return the input kind of numbers: "dense", "sparse" or "named"; None for anything but a list or an object."""
+    """Return the input kind of numbers: "dense", "sparse" or "named"; None if the value is neither a list nor an
+    object."""
     if isinstance(x, list):
         return "dense"
     if not isinstance(x, dict):

@@ -1,4 +1,4 @@
-"""Columns of a batch of records that say which records have an optional number."""
+"""Columns of a batch of records that are 1 for records with an optional number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from manylabel_core.records.number_fields import MAX_NUMBER_FIELDS, given_name, given_names, numbers_of
 
 Pairs = Sequence[tuple[int, int]]
-"""Columns of numbers, each with the column that says that a record has the number."""
+"""Columns of numbers, each with the column that is 1 for records with the number."""
 
 
 def with_new_given(rows: sp.csr_array, names: Sequence[str]) -> tuple[sp.csr_array, tuple[str, ...]]:
@@ -20,7 +20,7 @@ def with_new_given(rows: sp.csr_array, names: Sequence[str]) -> tuple[sp.csr_arr
 
     A number is optional if some of the rows have it and some lack it, by the rules of
     `manylabel_core.records.number_fields.NumberFields`; a stored 0 is a number. These columns come last, in the order
-    of the columns of their numbers. Columns of this kind that the rows already have are moved to the end.
+    of the columns of their numbers. If the rows already have such columns, they are moved to the end.
     """
     numbers, known = numbers_of(names), {name: column for column, name in enumerate(names)}
     if len(numbers) == len(names):
@@ -43,12 +43,12 @@ def given_pairs(columns: Mapping[str, int]) -> Pairs:
 
 
 def with_given(rows: Any, pairs: Pairs, width: int) -> Any:
-    """Return rows in which each record with a number also has 1 in the column that says so.
+    """Return rows in which each record with a number has 1 in the second column of its pair.
 
     Parameters
     ----------
     rows : CSR array with ascending columns in each row, or ndarray, in which NaN is missing
-        The columns, or the first of them.
+        Rows with all columns, or with the first ones only.
     pairs : sequence of (int, int)
     width : number of all columns.
     """

@@ -1,4 +1,4 @@
-"""Optional number fields of records, and the features that say which of them a record has."""
+"""Optional number fields of records, and the features that state which of them a record has."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from typing import Any
 from manylabel_core.records.bounds import MAX_NAME_BYTES, bounded
 
 MAX_NUMBER_FIELDS = 256
-"""Models with more number fields have words or other sparse features, whose presence is in their values."""
+"""Maximum number of number fields; a model with more has words or other sparse features, whose presence is their
+value."""
 
 SETTLED = 10
-"""Number of records from which on a field is settled: see `NumberFields.is_settled`."""
+"""Minimum number of records with a settled field: see `NumberFields.is_settled`."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberFields:
     """Number fields of the records so far, an immutable value: `after` returns another one.
 
-    A number is optional if a record lacks it. Then its presence may matter as much as its size, so a record that has it
-    also has the feature `given_name` of the field, with the value 1. A field that all records so far have needs no such
-    feature yet, so later records need not be known.
+    A number is optional if a record lacks it. Then its presence may matter as much as its size, so records with the
+    number also get the feature `given_name` of the field, with the value 1. The feature begins with the first record
+    that lacks the number, so later records need not be known.
 
-    A feature name without "=" is a number. No number is optional before the first category or text, because examples of
-    numbers alone are sparse features, or with more than `MAX_NUMBER_FIELDS` number fields.
+    A feature name without "=" is a number. No number is optional before the first category or text, because examples
+    that contain only numbers are sparse features. None is optional with more than `MAX_NUMBER_FIELDS` number fields.
 
     Attributes
     ----------
@@ -46,13 +47,14 @@ class NumberFields:
     of_records: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return equal pickles for equal fields, whatever the order of a set is."""
+        """Make the pickles of equal fields equal, although sets have no order."""
         seen = None if self.seen is None else dict(sorted(self.seen.items()))
         always = None if self.always is None else [name for name in seen or () if name in self.always]
         return _of_parts, (seen, always, self.of_records)
 
     def after(self, numbers: Sequence[str], has_others: bool) -> NumberFields:
-        """Return the fields once a record with these numbers is learnt; `has_others` if it has other features."""
+        """Return the fields after a record with these numbers; `has_others` is true if the record has other
+        features."""
         if self.seen is None:
             return self
         always = frozenset(numbers) if self.always is None else self.always
@@ -70,7 +72,7 @@ class NumberFields:
         return self
 
     def given(self, numbers: Sequence[str]) -> list[str]:
-        """Return the additional features of a record with these numbers, `after` that record."""
+        """Return the additional features of a record with these numbers; the fields are those `after` the record."""
         if self.seen is None or self.always is None or not self.of_records:
             return []
         return [given_name(name) for name in numbers if name not in self.always]
@@ -80,14 +82,14 @@ class NumberFields:
         return self.seen is None or self.seen.get(name, 0) >= SETTLED
 
     def to_json(self) -> dict[str, Any]:
-        """Return the attributes as values of JSON, which are equal for equal fields."""
+        """Return the attributes as JSON values, which are equal for equal fields."""
         seen = None if self.seen is None else dict(sorted(self.seen.items()))
         always = None if self.always is None else sorted(self.always)
         return {"seen": seen, "always": always, "of_records": self.of_records}
 
     @classmethod
     def from_json(cls, value: Any) -> NumberFields:
-        """Return the fields of a `to_json`; raises ValueError if no records lead to them."""
+        """Return the fields from the output of `to_json`; raises ValueError if no records could lead to them."""
         if not isinstance(value, dict) or value.keys() != {"seen", "always", "of_records"}:
             raise ValueError("number fields: expected seen, always and of_records, and nothing else")
         seen, always, of_records = value["seen"], value["always"], value["of_records"]
@@ -115,12 +117,12 @@ def _of_parts(seen: dict[str, int] | None, always: list[str] | None, of_records:
 
 
 def numbers_of(names: Iterable[str]) -> list[str]:
-    """Return the names of numbers among those of features."""
+    """Return the feature names that are names of numbers."""
     return [name for name in names if "=" not in name]
 
 
 def given_name(name: str) -> str:
-    """Return the name of the feature that says that a record has this number, of at most 256 bytes."""
+    """Return the name, of at most 256 bytes, of the feature that is 1 for records with this number."""
     return bounded(f"{name}=given")
 
 
@@ -136,7 +138,7 @@ def given_names(names: Collection[str]) -> dict[str, str]:
 
 
 class GivenPairs:
-    """Pairs of the columns of a number and of its `given_name`, in a list of names that grows.
+    """Pairs of the columns of a number and of its `given_name`, in a growing list of names.
 
     Attributes
     ----------
@@ -149,9 +151,10 @@ class GivenPairs:
         self._n_read = 0
 
     def read(self, n_names: int, newest: Callable[[int], Sequence[Any]]) -> list[tuple[int, int]]:
-        """Return the pairs of all names; `newest` returns the last ones, of which those since the last call are read.
+        """Return the pairs of all names.
 
-        A name that `given_name` shortened is not in a pair.
+        Only names since the last call are read, through `newest`, which returns the last n names. A name that
+        `given_name` shortened is not in a pair.
         """
         for column, name in enumerate(newest(n_names - self._n_read), self._n_read):
             if isinstance(name, str):

@@ -120,10 +120,10 @@ class TextReader:
         self._words_alone = settings.ngrams == (1, 1) and not self._parts
 
     def tokens(self, text: str, spend: Callable[[int], None]) -> list[str]:
-        """Return the tokens of a text, each as often as it occurs: words, then longer runs of words, then parts.
+        """Return the tokens of a text with repetitions: words, then longer runs of words, then parts of words.
 
-        The text is valid Unicode. `spend` gets the number of tokens before they are made, and raises an error if there
-        are too many.
+        The text must be valid Unicode. `spend` is called with the number of tokens before they are made, and raises an
+        error if there are too many.
         """
         least = self._min_length
         words = tokeniser.words(text)

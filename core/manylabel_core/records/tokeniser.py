@@ -7,9 +7,9 @@ with combining marks. Without the marks, words of Hindi or Thai would be split a
 are different:
 
 - A single letter of ASCII with "++", or with "+" or "#" at its end: "c++", "c#", "a+". Longer words do not take these
-  signs: "gtk+" and "gtk" are one thing.
+  signs: "gtk+" and "gtk" are the same word.
 - An emoji, with its skin tone, the emoji joined to it, and its tags; the two letters of a flag; a keycap. The style
-  (U+FE0F) does not count.
+  selector (U+FE0F) is ignored.
 
 Everything else separates words: spaces, punctuation, apostrophes, other symbols, NUL, zero-width joiners.
 
@@ -68,7 +68,7 @@ _beyond_two_bytes = re.compile("[\U00010000-\U0010ffff]").search
 
 class _Patterns(NamedTuple):
     words: re.Pattern[str]
-    plain: re.Pattern[str]  # words without signs, of a text without emoji
+    plain: re.Pattern[str]  # pattern of words without signs, for texts without emoji
     long_run: re.Pattern[str]
 
 
@@ -119,7 +119,7 @@ def emoji_pattern(all_planes: bool = True) -> str:
 
 
 def _marks(end: int) -> str:
-    """Return the combining marks below a code, as the inside of a character class."""
+    """Return the combining marks below a code, as the content of a character class."""
     codes = [
         code
         for first, last in _MARK_BLOCKS

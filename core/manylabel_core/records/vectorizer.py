@@ -24,9 +24,9 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
 
     Features are those of `RecordEncoder`. Columns are in the order in which features first appear. After them, there is
     a column for each optional number, which some records of `fit` lack. The column is 1 for records with the number
-    (``price=given``), so that a model can use its absence. Records of numbers alone, or with more than 256 number
-    fields, have no such columns. `transform` omits new features. A trainer fitted to the matrix is identical bit for
-    bit to a trainer that a job fits to a dataset of these records.
+    (``price=given``), so that a model can use its absence. If all records contain only numbers, or there are more than
+    256 number fields, there are no such columns. `transform` omits new features. A trainer fitted to the matrix is
+    identical bit for bit to a trainer that a job fits to a dataset of these records.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
         return self
 
     def fit_transform(self, records: Iterable[Record], y: Any = None) -> sp.csr_array:
-        """Fit, and return the `transform` of the same records; raises like `fit`."""
+        """Fit, and return the `transform` of the same records; errors as in `fit`."""
         self.vocabulary_: dict[str, int] = {}
         rows, names = with_new_given(self._rows(records, grow=True), list(self.vocabulary_))
         self.vocabulary_ = {name: column for column, name in enumerate(names)}

@@ -1,1 +1,1 @@
-"""Feature scaling as a part of a learner, by the statistics of its stream so far or of the examples of a fit."""
+"""Feature scaling in a learner, by statistics of the stream so far or of the examples of a fit."""

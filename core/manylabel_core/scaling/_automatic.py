@@ -21,16 +21,16 @@ below 0, and LAST is the last value, as given.
 """
 
 FAR, EARLY = 10.0, 10.0
-"""Reach in deviations, and number of values before it applies: a value further from the mean counts as FAR deviations
-away. So an outlier does not spoil the scale permanently, and a changing scale is still followed in steps."""
+"""Reach in deviations, and number of values before it applies. A value further from the mean counts as FAR deviations
+away, so that an outlier does not spoil the scale, but a changing scale is still followed."""
 
 FEW, FAR_OF_FEW = 10, 5.0
-"""Up to FEW dense features keep their magnitude: an example is divided by what its length usually is, not by its own.
-Nor does an own length then make up for a deviation that is too large after a wild value, hence a shorter reach."""
+"""Up to FEW dense features keep their magnitude: an example is divided by the usual length, not by its own. So nothing
+corrects a deviation that is too large after an outlier; therefore the reach is shorter."""
 
 VARIES = 1e-12
-"""A feature whose values have a smaller variance than this, relative to their squared mean, says only yes or no; the
-rounding of float32 stays below."""
+"""Minimum variance of a quantity, relative to the squared mean; the rounding of float32 is smaller. Below it, only the
+presence of a feature counts."""
 
 LEAVES, WAITS, FAR_IN_A_ROW = 4.0, 3, 10
 """A value of more than LEAVES deviations from the mean is far. From number WAITS of a run on, far values do not count
@@ -38,7 +38,7 @@ in the moments; with number FAR_IN_A_ROW the feature has another level or unit, 
 
 NEARBY, NEAR_IN_A_ROW = 0.125, 20
 """A step from one value to the next of less than NEARBY deviations is near. With number NEAR_IN_A_ROW of a run the
-moments restart: the unit has become larger, or an early wild value spoilt the deviation."""
+moments restart: the unit has become larger, or an early outlier spoilt the deviation."""
 
 AWAY = 5.0
 """A quantity that few examples have is optional if 0 is more than AWAY deviations from its mean, or if another feature

@@ -5,13 +5,13 @@ import numpy as np
 from manylabel_core.compiled import compiled
 
 KNOTS = 8
-"""Values that stand for all values of a feature."""
+"""Number of values that represent all values of a feature."""
 
 MIN_VALUES = 7
-"""Different values from which on a feature is ranked: below, its values are categories."""
+"""Minimum number of different values of a ranked feature; with fewer, its values are categories."""
 
 MANY_VALUES = 1024.0
-"""Weight of the values of a feature at which it is halved."""
+"""When the values of a feature have this total weight, their weights are halved."""
 
 MAX_RANKED = 64
 """Maximum number of ranked features: the time of an example grows with the square of the number of inputs."""

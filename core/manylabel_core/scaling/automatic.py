@@ -33,21 +33,21 @@ class AutomaticScaling(Scaling):
 
     A quantity that most examples have (it is not 0 in more than half of them, and these values vary) is dense. It is
     standardised by the values of the examples so far, including zeros. A quantity that fewer examples have is optional
-    if its values mostly differ, and either are far from 0, or another feature says that an example has it (`pair`). It
-    is standardised in the examples that have it, and multiplied by its rarity. The rarity is the eighth root of (n + 1)
-    / (n_f + 1), if n_f of n examples so far have had it. Any other feature stays sparse: it is divided by the root mean
-    square of its values that are not 0, and multiplied by its rarity. The statistics include the example itself. See
-    Eq. (12) of docs/mathematics.md.
+    if its values mostly differ, and if they are far from 0 or another feature states which examples have it (`pair`).
+    It is standardised in the examples that have it, and multiplied by its rarity. The rarity is the eighth root of (n +
+    1) / (n_f + 1), where n_f of the n examples so far have the quantity. Any other feature stays sparse: it is divided
+    by the root mean square of its values that are not 0, and multiplied by its rarity. The statistics include the
+    example itself. See Eq. (12) of docs/mathematics.md.
 
-    If ten values in a row are far from the values before (a leaking count), or twenty are nearly alike, the feature has
-    another level or unit. Then its mean and deviation start again.
+    If ten values in a row are far from the earlier values (a leaking count), or twenty are nearly alike, the level or
+    unit of the feature has changed. Then its mean and deviation start again.
 
     A missing dense feature is at its mean and does not count in its statistics; with `missing="zero"` it is a 0. Any
     other missing feature is a 0.
 
-    An example is divided by its Euclidean norm. This alone would discard the size of a few quantities. So an example
-    with one to ten quantities, and at most as many other features, is divided by the root of the number of quantities,
-    their typical norm.
+    An example is divided by its Euclidean norm. This alone would discard the size of an example that consists of a few
+    quantities. So an example with one to ten quantities, and at most as many other features, is divided by the root of
+    the number of quantities, their typical norm.
 
     At most twice as many features are dense as an example has values on average, so time and memory per example are
     proportional to its number of values, regardless of the number of features.
@@ -110,7 +110,7 @@ class AutomaticScaling(Scaling):
         return n_values + n_samples * most_dense
 
     def features_after(self, n_distinct: int) -> int:
-        """Return this number plus the number of dense features: only a feature of a row can become dense."""
+        """Return `n_distinct` plus the number of dense features: only features of the rows can become dense."""
         return n_distinct + int(self._n_dense[0])
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:

@@ -14,12 +14,12 @@ MISSING = ("mean", "zero")
 
 
 def check_scaling(name: str, missing: str) -> None:
-    """Raise ValueError if one of `SCALINGS` and one of `MISSING` conflict."""
+    """Raise ValueError if a scaling and a replacement of missing quantities conflict."""
     if missing != "zero" and not issubclass(SCALINGS[name], AutomaticScaling):
         raise ValueError(f"missing must be 'zero' with scaling={name!r}, not {missing!r}")
 
 
 def make_scaling(name: str, missing: str) -> Scaling:
-    """Return a new scaling by one of `SCALINGS` and one of `MISSING`, which have passed `check_scaling`."""
+    """Return a new scaling by the names of a scaling and of a replacement, which have passed `check_scaling`."""
     make = SCALINGS[name]
     return make(missing) if issubclass(make, AutomaticScaling) else make()

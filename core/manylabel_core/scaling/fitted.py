@@ -47,8 +47,8 @@ class FittedScaling:
 class FittedAutomaticScaling(FittedScaling):
     """Scaling of online learners by the statistics of all examples of the fit, in any order; see `AutomaticScaling`.
 
-    Values beyond five deviations from the mean are clipped to compute both, again and again until the deviation no
-    longer changes.
+    Mean and deviation are computed from values clipped at five deviations from the mean, repeatedly until the deviation
+    no longer changes.
 
     A value is missing if it is NaN in an ndarray or not stored in a CSR array. No other scaling accepts NaN.
     """
@@ -96,7 +96,7 @@ class FittedAffineScaling(FittedScaling):
     def restored(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         centre, scale = arrays["centre"], arrays["scale"]
         if centre.ndim != 1 or centre.shape != scale.shape or not (scale > 0).all():
-            raise ValueError("a scaling must hold a centre and a scale above 0 for each feature")
+            raise ValueError("a scaling must have a centre and a scale above 0 for each feature")
         return cls(centre, scale)
 
     def arrays(self) -> Arrays:
@@ -203,4 +203,4 @@ def _dense(X: Any) -> Any:
 def _check_magnitude(X: Any) -> None:
     stored = X.data if is_sparse(X) else X
     if stored.size and max(-np.fmin.reduce(stored, axis=None), np.fmax.reduce(stored, axis=None)) > MAX_MAGNITUDE:
-        raise ValueError(f"X must hold values of at most {MAX_MAGNITUDE:g} in absolute value to be scaled")
+        raise ValueError(f"X must contain values of at most {MAX_MAGNITUDE:g} in absolute value to be scaled")

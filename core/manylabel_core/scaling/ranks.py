@@ -17,9 +17,9 @@ from manylabel_core.storage import MAX_COUNT
 class RankCurves(NamedTuple):
     """The rank of a value of each ranked feature: a line through points, constant beyond the first and the last."""
 
-    features: NDArray[np.int32]  # (n_ranked,): column of each, in the order of the ranks
-    values: list[NDArray[np.float64]]  # the points of each, ascending
-    ranks: list[NDArray[np.float64]]  # of each point, divided by the root of the number of ranked features
+    features: NDArray[np.int32]  # (n_ranked,): column of each ranked feature, in the order of the ranks
+    values: list[NDArray[np.float64]]  # values at the points of each feature, ascending
+    ranks: list[NDArray[np.float64]]  # rank at each point, divided by the root of the number of ranked features
 
     @classmethod
     def none(cls) -> RankCurves:
@@ -31,10 +31,10 @@ def n_ranked_of(arrays: Mapping[str, NDArray[Any]]) -> int:
     """Return the number of ranked features in a state; raise ValueError if it is invalid."""
     slots = arrays.get("ranks.slots", np.zeros(0))
     if slots.dtype != np.int64 or slots.ndim != 1:
-        raise ValueError("state must hold ranks.slots, 1-D of int64")
+        raise ValueError("state: ranks.slots must be a 1-D array of int64")
     n_ranked = int(slots.max(initial=0))
     if n_ranked > MAX_RANKED:
-        raise ValueError(f"state must hold ranks.slots of at most {MAX_RANKED}")
+        raise ValueError(f"state: ranks.slots must be at most {MAX_RANKED}")
     return n_ranked
 
 
@@ -42,11 +42,10 @@ class Ranks(Part):
     """Rank of a value among the values of its feature so far: from -1 for the lowest to 1 for the highest, divided by
     the root of the number of ranked features.
 
-    A rank does not depend on the unit of a feature, nor on the length of its tail. The values so far are summarised by
-    8 of them and their shares, Eq. (12c) of docs/mathematics.md. A feature is ranked from its first example after seven
-    different values; the first 64 such features are. Values of features beyond the first `max_features` have no rank.
-    `zero_is_missing` is whether a 0 counts as a missing value,
-    which has no rank.
+    A rank depends neither on the unit of a feature nor on outliers. The values so far are summarised by 8 of them and
+    their shares, Eq. (12c) of docs/mathematics.md. A feature is ranked after it has had seven different values. At most
+    64 features are ranked: the first ones. Values of features beyond the first `max_features` have no rank.
+    `zero_is_missing` is whether a 0 counts as a missing value, which has no rank.
     """
 
     prefix = "ranks."
@@ -104,7 +103,7 @@ class Ranks(Part):
         values, weights = sketches[:, VALUE], sketches[:, WEIGHT]
         ascending = (np.diff(values) > 0.0) | ~used[:, 1:]
         if not ascending.all() or ((weights > 0.0) != used).any() or (values[~used] != 0.0).any():
-            raise ValueError("ranks.sketches must have ascending values with positive weights, then zeros")
+            raise ValueError("state: ranks.sketches must have ascending values with positive weights, then zeros")
         ranked = np.sort(slots[slots > 0])
         if (ranked != np.arange(1, 1 + len(ranked))).any() or (sizes[slots > 0] < MIN_VALUES).any():
-            raise ValueError("state must hold ranks.slots with each number once, of features with several values")
+            raise ValueError("state: ranks.slots must number each feature with several values once")

@@ -21,7 +21,7 @@ class FeatureCounts(NamedTuple):
 
     n_samples: int  # examples with a known truth
     having: NDArray[np.float64]  # examples with the feature, with any value
-    nonzero: NDArray[np.float64]  # examples with another value than 0
+    nonzero: NDArray[np.float64]  # examples with a value other than 0
     mean: NDArray[np.float64]  # mean of these values since the last change of the level or unit
     squares: NDArray[np.float64]  # sum of their squared distances from the mean
     last: NDArray[np.float64]  # the last of these values
@@ -43,11 +43,11 @@ class Scaling(Part):
         return 2**62
 
     def pair(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """Set the pairs of columns: a number, and the feature that says that an example has it. They are not part of
-        the state, and only `AutomaticScaling` uses them."""
+        """Set the pairs of columns: a number, and the feature that is 1 in examples with the number. Pairs are not part
+        of the state, and only `AutomaticScaling` uses them."""
 
     def counts(self) -> FeatureCounts | None:
-        """Return how many examples have each feature; None if the scaling does not count."""
+        """Return how many examples have each feature; None if the scaling does not count them."""
         return None
 
     def learn(self, rows: Rows) -> Rows:
@@ -63,7 +63,7 @@ class Scaling(Part):
         return n_values
 
     def features_after(self, n_distinct: int) -> int:
-        """Return the maximum number of distinct features of scaled rows that have `n_distinct` before scaling."""
+        """Return the maximum number of distinct features after scaling of rows with `n_distinct` features."""
         return n_distinct
 
 

@@ -75,7 +75,7 @@ class VectorScaling(Part):
         return max(1, MAX_SCALED_VALUES // self.n_values)
 
     def split(self, rows: Rows) -> tuple[Rows, VectorRows]:
-        """Return the other features of rows, and their vectors, unscaled."""
+        """Split rows into their other features and their vectors, without scaling."""
         indptr, indices, values = rows
         n_rows = len(indptr) - 1
         if n_rows < 0 or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
@@ -121,4 +121,4 @@ class VectorScaling(Part):
 
     def _check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         if (np.diff(arrays["rows_before"]) < 0).any():
-            raise ValueError("state must hold vectors.rows_before that ascend")
+            raise ValueError("state: vectors.rows_before must ascend")

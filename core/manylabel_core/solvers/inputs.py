@@ -40,18 +40,18 @@ def check_signs(Y: ArrayLike, n: int) -> NDArray[np.int8]:
     if signs.size == 0:
         raise ValueError(f"Y must not be empty, but has the shape {signs.shape}")
     if signs.dtype.kind not in "iuf" or not (np.abs(signs) == 1).all():
-        raise ValueError("Y must hold only -1 and +1")
+        raise ValueError("Y must contain only -1 and +1")
     return np.ascontiguousarray(signs, dtype=np.int8)
 
 
 def as_matrix(X: Any, dtype: DTypeLike | None) -> Any:
-    """Return X as an ndarray or a CSR array, checked, in single or double precision."""
+    """Check X, and return it as an ndarray or a CSR array in single or double precision."""
     sparse = is_sparse(X)
     matrix: Any = sp.csr_array(X) if sparse else np.asarray(X)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"X must be a matrix with rows and columns, not of shape {matrix.shape}")
     if matrix.dtype.kind not in "biuf":
-        raise ValueError(f"X must hold real numbers, not {matrix.dtype}")
+        raise ValueError(f"X must contain real numbers, not {matrix.dtype}")
     if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, not {np.dtype(dtype)}")
     if dtype is None:

@@ -25,17 +25,17 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], bool | None]
-"""Called after every pass; True ends the solver, which returns its current result."""
+"""Callback after each pass. If it returns True, the solver ends with its current result."""
 
 
 @dataclass(frozen=True, slots=True)
 class DualResult:
     """Feasible point of the coupled dual, its model, and a bound on its distance from the optimum.
 
-    With the equality, the primal objective is that of the best bias for it, and `bias` is the mean of y - F over the
-    free points of a label (0 < alpha < c). Without a free point it is the middle of the interval that the optimality
-    conditions leave, or its only end. With a constant feature, it is the contribution of the feature to every score;
-    otherwise 0.
+    With the equality, the primal objective is computed at its best bias, and `bias` is the mean of y - F over the free
+    points of a label (0 < alpha < c). Without a free point, it is the middle of the interval that the optimality
+    conditions allow, or the only end of the interval. Without the equality, `bias` is the contribution of the constant
+    feature to every score, or 0.
     """
 
     alpha: NDArray[np.float64]  # (n_samples, n_labels), from 0 to c; a later call can start from it

@@ -17,7 +17,7 @@ _turn = threading.Lock()
 _numbers: dict[object, int] = {}
 """Thread counts requested by fits in progress, in the order in which the fits began."""
 _settings: list[Any] = []
-"""The setting before the first fit, which can be restored; empty without fits."""
+"""Setting before the first fit, to be restored; empty while no fit runs."""
 
 
 @cache
@@ -30,8 +30,8 @@ def _blas() -> ThreadpoolController:
 def blas_threads(number: int) -> Iterator[None]:
     """Run BLAS with `number` threads within a `with` block.
 
-    The number is one setting of the process. If fits overlap, the number of the fit that began last applies to all;
-    after the last fit, the setting from before the first fit is restored.
+    The process has only one such setting. If fits overlap, the number of the fit that began last applies to all; after
+    the last fit, the original setting is restored.
     """
     own = object()
     with _turn:
@@ -59,7 +59,8 @@ Result = TypeVar("Result")
 
 
 class Workers:
-    """Threads that run a function over several items at a time; `pool` None runs the items in turn.
+    """Threads that run a function for several items at the same time. If `pool` is None, the items are processed in
+    turn.
 
     BLAS uses one thread meanwhile, because its idle threads would compete for the cores.
     """

@@ -60,7 +60,7 @@ async def _init(given: argparse.Namespace, settings: Settings) -> None:
         if keys and not given.another:
             raise HasKeys(len(keys))
         key, text = new_key(given.name, (ADMIN,))
-        # The file is written first: a stored key with a lost text would be worse than a text without a key.
+        # The file is written first: to store a key and lose its text would be worse than to write a text without a key.
         _write(text, given.file)
         await key_store.add(key)
     finally:

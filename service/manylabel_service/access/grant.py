@@ -47,19 +47,20 @@ class Patterns:
         return self._any or name in self._names or name.startswith(self._beginnings)
 
     def within(self, prefix: str = "") -> list[str]:
-        """Return sorted patterns that match the same names with a prefix, each name by one pattern only."""
+        """Return sorted patterns that match the same names among those with a prefix; each name matches only one of
+        them."""
         beginnings = {max(each, prefix, key=len) for each in self._beginnings if _overlap(each, prefix)}
         least = [each for each in beginnings if not any(each != b and each.startswith(b) for b in beginnings)]
         names = (name for name in self._names if name.startswith(prefix) and not name.startswith(tuple(least)))
         return sorted([*(each + ANY for each in least), *names])
 
     def include(self, pattern: str) -> bool:
-        """Return whether all names that another pattern matches are among these."""
+        """Return whether these patterns match all names that another pattern matches."""
         return pattern.startswith(self._beginnings) or pattern in self._names
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Return whether some text begins with both texts."""
+    """Return whether one text is a prefix of the other."""
     return one.startswith(other) or other.startswith(one)
 
 
@@ -71,9 +72,9 @@ class Access:
     key_id : id of the caller's key; None without a key.
     scopes : admin includes all others.
     models : names of models, datasets and job targets, or prefixes of names followed by ``*``.
-    refusal : error raised by `require` instead of that for a missing scope, for example for an invalid key.
+    refusal : error that `require` raises instead of the one for a missing scope, for example for an invalid key.
     limits : rate limiter of the key; None for none.
-    standing : returns the error to raise if the key is no longer valid.
+    standing : returns the error to raise if the key is no longer valid, else None.
 
     Attributes
     ----------
@@ -107,7 +108,8 @@ class Access:
         return self._names.match(name)
 
     def seen(self, prefix: str = "") -> list[str]:
-        """Return sorted patterns of the names with a prefix that the caller may see, each name by one pattern only."""
+        """Return sorted patterns of the names that begin with a prefix and that the caller may see; each name matches
+        one of them only."""
         return self._names.within(prefix)
 
     @property
@@ -124,7 +126,7 @@ class Access:
             raise ModelNotAllowed(name)
 
     def require_names(self, *names: str) -> None:
-        """Raise ModelNotAllowed for a caller who may not see one of these models or datasets."""
+        """Raise ModelNotAllowed if the caller may not see one of these models or datasets."""
         for name in names:
             if not self._names.match(name):
                 raise ModelNotAllowed(name)

@@ -39,15 +39,15 @@ class Key(StoredModel):
 
     @property
     def usable_until_unix_ms(self) -> float:
-        """Time from which the key is invalid."""
+        """Time at which the key becomes invalid."""
         if self.revoked_unix_ms is not None:
             return -math.inf
         return math.inf if self.expires_unix_ms is None else self.expires_unix_ms
 
     def excess(self, own: "Key", before: "Key | None" = None) -> tuple[str, str] | None:
-        """Return a field of this key that exceeds the caller's own key, and the allowed value; None without one.
+        """Return a field of this key that exceeds the caller's own key, with the allowed value; None if no field does.
 
-        The permissions of the key before a change stay allowed.
+        Permissions that the key had before a change stay allowed.
         """
         if _until(self) > max(_until(own), _until(before) if before else 0):
             assert own.expires_unix_ms is not None, "nothing is later than never"
@@ -142,9 +142,9 @@ class KeyStore(Collection[Key]):
             return await self.put(key.id, key)
 
     async def update(self, id: str, changed: Callable[[Key], Key], *, urgent: bool = False) -> Key:
-        """Replace a key by the result of a function, and return it; `urgent` is passed to `Documents.put`.
+        """Replace a key by the result of a function, and return the new key.
 
-        Raises KeyNotFound, and the errors of the function.
+        Raises KeyNotFound, and the errors of the function. `urgent` is passed to `Documents.put`.
         """
         return _known(await self.change(id, lambda key: changed(_known(key, id)), urgent=urgent), id)
 

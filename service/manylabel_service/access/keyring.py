@@ -33,7 +33,7 @@ RETRY_SECONDS = 1.0
 _BACK = "restore the store from a backup, or create a key with `manylabel keys init`"
 
 POLL_SECONDS = 0.25
-"""Interval in seconds of polls for keys that other processes changed; no store notifies of these changes."""
+"""Interval in seconds between polls for keys that other processes changed, because no store notifies of changes."""
 
 log = structlog.get_logger()
 
@@ -64,8 +64,8 @@ class Keyring:
     Parameters
     ----------
     key_store : store of the keys.
-    reached_at : address of a server that other machines can reach and that must not be open; otherwise None: without
-        keys, every client has full access.
+    reached_at : address of the server if other machines can reach it, so that it must not run without keys. None:
+        without keys, every client has full access.
     """
 
     def __init__(self, key_store: KeyStore, reached_at: str | None) -> None:
@@ -86,10 +86,10 @@ class Keyring:
     # -- lifecycle --------------------------------------------------------------------------------
 
     async def start(self, *, check: bool = True) -> None:
-        """Read the keys, and follow them from now on; may be called again. Raises CannotServeOpenly or StorageError.
+        """Read the keys, and follow their changes from now on; may be called again.
 
-        Without `check`, CannotServeOpenly is not raised, because another process of the server checks that a key
-        exists.
+        Raises CannotServeOpenly or StorageError. Without `check`, CannotServeOpenly is not raised, because another
+        process of the server does the check.
         """
         async with self._key_store.changes(whole=True) as (found, ids):
             if check and not ids and self._reached_at is not None:
@@ -190,7 +190,7 @@ class Keyring:
     # -- callers ----------------------------------------------------------------------------------
 
     def access(self, text: str | None) -> Access:
-        """Return the permissions of the caller by its key; None for no key."""
+        """Return the permissions of the caller with this key; None means no key."""
         if self._open:
             return self._anyone
         if not self._known:
@@ -205,7 +205,7 @@ class Keyring:
         """Return the permissions of the key with this text; None if there is no such key."""
         parts = key_text.parse(text) or key_text.NO_KEY
         if (newer := self._newer.get(parts.id)) is not None:
-            return Access(None, refusal=newer)  # the secret cannot be checked, so this may be another caller
+            return Access(None, refusal=newer)  # the secret cannot be checked, so the caller may be someone else
         holder = self._holders.get(parts.id)
         is_right = key_text.is_secret(parts.secret, key_text.DIGEST_OF_NONE if holder is None else holder.digest)
         if not is_right or holder is None:
@@ -240,7 +240,7 @@ class Keyring:
         return keys, [id for id, key in found.items() if isinstance(key, DocumentDamaged) and access.sees_all]
 
     async def get(self, id: str, access: Access) -> Key:
-        """Return a key; raise KeyNotFound, or an AccessError if the key has permissions that the caller lacks."""
+        """Return a key; raise KeyNotFound, or AccessError if the key has permissions that the caller lacks."""
         key = await self._key_store.find(id)
         access.require_cover(key.scopes, key.models)
         return self._current(key)
@@ -254,7 +254,8 @@ class Keyring:
         self._note({key.id: await self._key_store.add(key)})
 
     async def change(self, id: str, fields: dict[str, Any], access: Access) -> Key:
-        """Change fields of a key; raise like `get`, and AccessError if it would exceed the caller's own key."""
+        """Change fields of a key. Raises the errors of `get`, and AccessError if the key would exceed the caller's own
+        key."""
 
         def changed(key: Key) -> Key:
             access.require_cover(key.scopes, key.models)
@@ -267,7 +268,7 @@ class Keyring:
         return self._current(key)
 
     def _require_no_more(self, key: Key, before: Key | None, access: Access) -> None:
-        """Raise BeyondOwnKey for a key that expires later, or has higher limits, than the caller's own."""
+        """Raise BeyondOwnKey if a key expires later than the caller's own key, or has higher limits."""
         if access.key_id is None:
             return
         if (holder := self._holders.get(access.key_id)) is None:
@@ -276,10 +277,10 @@ class Keyring:
             raise BeyondOwnKey(*excess)
 
     async def revoke(self, id: str, access: Access) -> Key | None:
-        """Revoke a key permanently; delete a damaged key, which needs access to all keys.
+        """Revoke a key permanently.
 
-        If the store cannot write the revocation, the key is invalid on this server, the write is retried until it
-        succeeds, and the key is returned.
+        A damaged key is deleted, which needs access to all keys. If the store cannot write the revocation, this server
+        rejects the key, retries the write until it succeeds, and returns the key.
         """
 
         def require(key: Key) -> None:
@@ -314,7 +315,7 @@ class Keyring:
 
 
 def _require_admin(key: Key) -> None:
-    """Raise InvalidField for a first key that could not create others."""
+    """Raise InvalidField if the first key could not create other keys."""
     if ADMIN not in key.scopes:
         raise InvalidField(("scopes",), f"must have {ADMIN!r}: the first key must be able to create the others")
     if ANY not in key.models:

@@ -39,7 +39,7 @@ NO_RATES = RateLimits()
 class TokenBucket:
     """Token bucket with a capacity of the tokens of one second, at least 1; full at first.
 
-    A request larger than the capacity waits for a full bucket and leaves a deficit, so the average rate holds.
+    A request larger than the capacity waits for a full bucket and leaves a deficit, so that the average rate is kept.
 
     Parameters
     ----------
@@ -55,7 +55,8 @@ class TokenBucket:
         self._level, self._at = self.size, clock()
 
     def take(self, n: float) -> float:
-        """Take n tokens and return 0, or take none and return the seconds until they are available."""
+        """Take n tokens and return 0. If n tokens are not available, take none and return the seconds until they
+        are."""
         now = self._clock()
         self._level = min(self.size, self._level + (now - self._at) * self._rate)
         self._at = now
@@ -110,7 +111,7 @@ class RateLimiter:
             raise self._too_many(seconds)
 
     async def hold(self, n_examples: int) -> None:
-        """Wait until the examples are within the rate, and count them; raise RateLimited if the wait is too long."""
+        """Wait until the rate allows the examples, and count them; raise RateLimited if the wait would be too long."""
         while self._examples and (seconds := self._examples.take(n_examples)):
             if seconds > MAX_HOLD_SECONDS:
                 raise self._too_many(seconds)

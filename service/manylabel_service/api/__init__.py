@@ -1,1 +1,2 @@
-"""HTTP API, version 1: routers > translation > schemas > web; each layer imports only those to its right."""
+"""HTTP API, version 1, in four layers: routers, translation, schemas, web. A layer imports only later ones of this
+list."""

@@ -28,10 +28,11 @@ from manylabel_service.webhooks.deliverer import Deliverer
 class Context:
     """Components of one application.
 
-    `draining` is set when the server begins to stop, and ends responses without an end. The one upload whose model is
-    in memory holds the lock `uploading`. Requests with a whole version in memory hold `examining`, and responses that
-    send a file hold `downloads`. `page` has the files of the web UI. `audit` and `archive` are None if they are
-    disabled. `held_bodies` counts the memory of request bodies, and large ones wait in `turns` to be parsed.
+    `draining` is set when the server begins to stop, and ends responses without an end. An upload with its model in
+    memory holds the lock `uploading`, so there is at most one. Requests with a whole version in memory hold
+    `examining`, and responses that send a file hold `downloads`. `page` has the files of the web UI. `audit` and
+    `archive` are None if they are disabled. `held_bodies` counts the memory of request bodies, and large ones wait in
+    `turns` to be parsed.
     """
 
     settings: Settings
@@ -65,4 +66,4 @@ async def _context(request: Request) -> Context:
 
 
 ContextOf = Annotated[Context, Depends(_context)]
-"""Context as a parameter of an endpoint, filled in by FastAPI."""
+"""Context as a parameter of an endpoint, which FastAPI sets."""

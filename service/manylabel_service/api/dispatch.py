@@ -17,9 +17,9 @@ from manylabel_service.hosting.kernels import BASE
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 MIN_COMPRESSED_BYTES = 2**10
-"""Minimum bytes of a compressed response; smaller ones are sent faster uncompressed."""
+"""Minimum bytes of a response to compress; smaller responses are sent faster uncompressed."""
 _LEVEL = 6
-"""Compression level, the default of zlib; level 1 makes the pages of the web UI a tenth longer."""
+"""Compression level, which is the default of zlib; with level 1, the pages of the web UI would be 10 % larger."""
 _EXCLUDED_TYPES = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "application/octet-stream")
 """Media types that are compressed already: snapshots, and datasets in NPZ."""
 
@@ -27,10 +27,10 @@ _EXCLUDED_TYPES = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "application/octet-stream")
 class Dispatcher:
     """Application that calls the route of a request, with ``scope["context"]`` and ``scope["access"]``.
 
-    It is one layer, because each layer costs 1 to 2 us per request. One lookup finds the direct routes of calls on a
-    named object. The router would try a regular expression for each route in turn, which takes 10 us of a prediction.
-    Responses to GET are compressed on request. Those to POST, among them predictions, are not: that takes 9 us even if
-    nothing is compressed.
+    It is one layer, because each layer costs 1 to 2 us per request. One lookup finds the routes of calls on a named
+    object; the router would try a regular expression for each route in turn, which takes 10 us per prediction.
+    Responses to GET are compressed if the client accepts it. Responses to POST, such as predictions, are not, because
+    the check takes 9 us even if nothing is compressed.
     """
 
     def __init__(self, router: ASGIApp, routes: Iterable[BaseRoute], context: Context) -> None:

@@ -31,7 +31,7 @@ _IN_PATHS: dict[str, dict[str, Any]] = {
     "id": {"type": "string", "pattern": ulid.PATTERN.lower()},
     "key_id": {"type": "string", "pattern": key_text.ID_PATTERN},
 }
-"""Schemas of the path parameters by name; a name has the same schema in every path."""
+"""Schemas of the path parameters, by name; a parameter has the same schema in every path."""
 
 
 _FILES = "static-offline-docs"
@@ -48,7 +48,7 @@ def add_page(app: FastAPI) -> None:
             swagger_js_url=f"{_FILES}/swagger-ui-bundle.js",
             swagger_css_url=f"{_FILES}/swagger-ui.css",
             swagger_favicon_url=f"{_FILES}/favicon.png",
-            swagger_ui_parameters={"validatorUrl": None},  # this would send the description to a remote validator
+            swagger_ui_parameters={"validatorUrl": None},  # the default sends the description to a remote validator
         )
 
     app.add_route("/docs", docs, include_in_schema=False)
@@ -77,7 +77,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
 
 
 def _any_of(schema: Any) -> Any:
-    """Return the schema with anyOf instead of oneOf: 2 is both an integer and a number, so it would match two
+    """Return the schema with anyOf instead of oneOf, because 2 is both an integer and a number, and would match two
     alternatives."""
     if isinstance(schema, list):
         return [_any_of(part) for part in schema]
@@ -109,7 +109,7 @@ def _describe_queries(app: FastAPI, document: dict[str, Any]) -> None:
 
 
 def _describe_paths(document: dict[str, Any]) -> None:
-    """Describe the path parameters: FastAPI accepts any string, and the endpoint returns 404 for an invalid one."""
+    """Describe the path parameters. FastAPI accepts any string; the endpoint returns 404 for an invalid one."""
     for operations in document["paths"].values():
         for operation in operations.values():
             for parameter in operation.get("parameters", ()):

@@ -139,11 +139,11 @@ def _without(path: Path) -> "Without":
 def _receipt(receipt: "Receipt") -> list[str]:
     """Return the printed form of a receipt."""
     if not receipt.examples:
-        return [f"its history, which begins at position {receipt.since}, has no example that --without names"]
+        return [f"no example of --without is in its history, which begins at position {receipt.since}"]
     told = [
         f"examples forgotten: {receipt.examples:,}, in entries of the log: {receipt.entries:,} (receipt {receipt.id})",
         f"its history begins at position {receipt.since}",
-        "the archive has these examples until a server, or manylabel backup, has archived this store there",
+        "the archive contains these examples until a server or manylabel backup has archived this store there",
     ]
     return told + [f"out of reach: {each}" for each in receipt.beyond_reach]
 

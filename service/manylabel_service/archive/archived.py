@@ -30,7 +30,7 @@ async def catalogue_keys(place: Place) -> list[str]:
 
 
 async def find_catalogue(place: Place, until_ms: int | None, model: str | None = None) -> tuple[StoreCatalogue, Origin]:
-    """Return the newest catalogue, or the newest up to a time, and its store.
+    """Return the newest catalogue, or the newest one up to a time, and the id of its store.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ async def replacements(place: Place) -> Replacements:
 
 
 def chain_of(replaced: Replacements, store: str, model: ArchivedModel) -> list[tuple[str, ArchivedModel]]:
-    """Return a model in a catalogue of a store, and its replacements in turn, each with its store; the last is to be
-    read. Raises ObjectDamaged if the replacements form a circle."""
+    """Return a model in a catalogue, and its replacements in order, each with the id of its store. The last one is the
+    timeline to read. Raises ObjectDamaged if the replacements form a circle."""
     chain = [(store, model)]
     while (replacement := replaced.get((store, model.incarnation))) is not None:
         store, model = replacement.store, replacement.model
@@ -99,7 +99,7 @@ class ArchivedLog:
     Attributes
     ----------
     record : the model.
-    through : end of the log, or of its part before the first gap.
+    through : position of the end of the log, or of its first gap.
     missing : error for the gap after `through`; None without a gap.
     """
 
@@ -125,7 +125,7 @@ class ArchivedLog:
             self.through = self._parts[-1].through
         ends = [self._model.through, *(part.through for part in parts)]
         if position_key(last := max(ends, key=position_key)) > position_key(self.through):
-            what = f"the log of model {self._model.name!r} after position {self.through}, on the way to {last}"
+            what = f"the log of model {self._model.name!r} after position {self.through}, up to {last}"
             self.missing = ObjectMissing(f"{what} ({self._prefix}log/{self.through}_...)")
 
     @property

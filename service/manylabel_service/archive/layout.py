@@ -115,7 +115,8 @@ class ArchivedModel(BaseModel, defer_build=True):
     spec: Annotated[Base64Bytes, AfterValidator(_checked_spec)]
     timeline: int = Field(ge=1, le=999_999)
     begin: Position
-    """Position after which the archived log begins; a state exists there, unless it is the start of the log."""
+    """Position after which the archived log begins; the archive has a state at this position, unless the log starts
+    there."""
     through: Position
     """Position up to which the log is archived."""
 
@@ -199,7 +200,7 @@ class StoreCatalogue(BaseModel, defer_build=True):
 
 
 class LogPart(NamedTuple):
-    """Entries of a log after one position, through another."""
+    """Entries of a log after one position, up to another."""
 
     key: str
     after: str

@@ -57,7 +57,7 @@ class Purger:
             for incarnation in {incarnation for of, incarnation in former if of == store}:
                 prefix = layout.model_prefix(store, incarnation)
                 await self._replace(store, incarnation, model, [key for key in keys if key.startswith(prefix)])
-        if stores >= {store for store, _ in lineage.origins}:  # an archive elsewhere has the rest
+        if stores >= {store for store, _ in lineage.origins}:  # the other objects are in another archive
             await self._lineages.update(model.name, lambda found: found.purged(done))
         self._purged |= done
 

@@ -86,9 +86,9 @@ class Restored(NamedTuple):
     """Contents of a restored store."""
 
     unix_ms: int
-    """Time of the restored catalogue: of datasets, keys, webhooks and versions."""
+    """Time of the restored catalogue, and so of datasets, keys, webhooks and versions."""
     models: dict[str, tuple[str, str]]
-    """Positions by model: in the origin, and in this store."""
+    """Positions of each model: in the origin, and in this store."""
     datasets: int
     keys: int
     refused: Mapping[str, str] = {}
@@ -96,11 +96,11 @@ class Restored(NamedTuple):
     receipt: Receipt | None = None
     """Receipt of the examples that were omitted."""
     times: Mapping[str, int] = {}
-    """Times of the last restored log entries by model, in milliseconds of Unix time, as far as they are known."""
+    """Times of the last restored log entry of each model, in milliseconds of Unix time, if known."""
 
     @property
     def state_ms(self) -> int:
-        """Time of the whole restored state: that of the catalogue, or of the latest restored entry of a log."""
+        """Time of the whole restored state: the time of the catalogue, or of the latest restored entry of a log."""
         return max(self.unix_ms, *self.times.values()) if self.times else self.unix_ms
 
 
@@ -124,7 +124,7 @@ async def restore(
 ) -> Restored:
     """Restore a store, or one model. Raises RestoreRefused, NoCatalogue, ArchiveError, ServiceError or DamagedState.
 
-    If one model of a store cannot be restored, the others still are.
+    If one model of a store cannot be restored, the others are still restored.
 
     Parameters
     ----------
@@ -173,11 +173,11 @@ class _Restoring:
         await self._check_idle()
         for mark in (await self._marks.all()).values():
             if isinstance(mark, UNREADABLE):
-                raise RestoreRefused(f"{mark}; it has the restore that is incomplete, so restore into an empty store")
+                raise RestoreRefused(f"{mark}: it describes an incomplete restore; restore into an empty store")
             left = mark.model
             if left != name:
-                what = "all of the archive" if left is None else f"--model {left}"
-                raise RestoreRefused(f"a restore of {what} into this store is incomplete: repeat it")
+                what = "the whole archive" if left is None else f"--model {left}"
+                raise RestoreRefused(f"a restore of {what} into this store is incomplete: run it again first")
             await self.wipe(name)
         if name is None:
             await self._check_empty()
@@ -409,7 +409,7 @@ class _Restoring:
 
         Parameters
         ----------
-        is_of_then : whether the timeline is the one that the catalogue names.
+        is_of_then : whether the timeline is the one in the catalogue.
         """
         reader = ModelFiles(archived.record, archived.as_store).history()
         try:
@@ -472,7 +472,7 @@ class _Restoring:
                 begin = segments[-1].through if segments else archived.begin
                 segments.append(await _put_segment(history, begin, waiting))
                 waiting = []
-        for place in archived.states:  # rollbacks return to those before the beginning
+        for place in archived.states:  # states before the beginning are targets of rollbacks
             if position_key(place) < position_key(position):
                 data = await archived.snapshots.get(record, place)
                 assert data is not None

@@ -2,7 +2,8 @@
 
 A pass writes blobs first, then entries and states of models, and last the catalogue that names them, if anything in it
 has changed. Every object is read back. A process may die between any two objects: the next pass, or a reader,
-recognises them as parts of the same log. Two processes may ship concurrently, because their objects are equivalent.
+recognises the written objects as parts of the same log. Two processes may ship concurrently, because their objects are
+equivalent.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ PART_BYTES = 4 << 20
 """Approximate bytes of payloads in one part of a log."""
 
 JOINED_PARTS = 360
-"""Number of short parts, one per pass, that are joined into one."""
+"""Number of short parts, one per pass, that are joined into one part."""
 
 STATE_ENTRIES = 50_000
 STATE_BYTES = 32 << 20
@@ -106,7 +107,7 @@ class _Cursor:
     begin: str
     through: str
     short: list[LogPart] = field(default_factory=list)
-    """Last parts, which will be joined."""
+    """Latest short parts, which will be joined."""
     short_bytes: int = 0
     entries: int = 0
     size_bytes: int = 0
@@ -182,8 +183,8 @@ class Shipper:
         stores = {key.removeprefix(layout.STORES) for key in await self._place.keys(layout.STORES)}
         if others := stores - {origin.id, *origin.restored_from}:
             raise OtherStore(
-                f"the archive has the store {min(others)}, which is not this one ({origin.id}): give each store a "
-                "separate address, and stop this server if the other store was restored from it"
+                f"the archive belongs to the store {min(others)}, not to this one ({origin.id}): give each store its "
+                "archive; if the other store was restored from this one, stop this server"
             )
         await self._writer.put(layout.store_key(origin.id), origin.to_bytes())
         catalogues = sorted(await self._place.keys(layout.catalogue_prefix(origin.id)))
@@ -310,7 +311,7 @@ class Shipper:
             return await self._continued(record, timeline, begin)
         begin = await self._ship_first_state(record, prefix, begin)
         cursor = await self._continued(record, timeline, begin)
-        # An interrupted pass may have archived entries after an earlier beginning, with fewer states.
+        # An interrupted pass may have archived entries that begin earlier, with fewer states.
         reader, position = ModelFiles(record, self._store).history(), begin
         while position_key(position) < position_key(cursor.through) and (entries := await reader.read(position)):
             await self._ship_targets(record, cursor, entries)
@@ -406,12 +407,12 @@ class Shipper:
                 continue
             if await self._put_state(record, prefix, snapshot):
                 return snapshot.position
-        raise _NoState("there is no stored state from which its log can be replayed")
+        raise _NoState("no stored state allows its log to be replayed")
 
     async def _ship_targets(self, record: ModelMeta, cursor: _Cursor, entries: list[Entry]) -> None:
-        """Ship the states before the timeline to which rollbacks among its entries return.
+        """Ship the states from before the timeline to which rollbacks in its entries return.
 
-        Raises HistoryDamaged if the store has lost one: another timeline can begin after the rollback.
+        Raises HistoryDamaged if the store has lost such a state; another timeline can then begin after the rollback.
         """
         if cursor.begin == START:
             return
@@ -425,7 +426,7 @@ class Shipper:
             raise HistoryDamaged(record.name, cursor.begin, lost, "the target state of a rollback is missing")
 
     async def _put_state(self, record: ModelMeta, prefix: str, snapshot: SnapshotMeta) -> bool:
-        """Ship a snapshot; return whether the store has all of it."""
+        """Ship a snapshot; return whether the store has the whole snapshot."""
         with self._scratch() as directory:
             path = directory / "state"
             async with aclosing(self._store.snapshots.read(record, snapshot.position)) as pieces:
@@ -442,7 +443,7 @@ class Shipper:
         snapshots = ModelFiles(record, self._store).snapshots
         through = position_key(cursor.through)
         reached = [each for each in await snapshots.list() if position_key(each.position) <= through]
-        if not reached or cursor.size_bytes < reached[0].size_bytes:  # the states take no more bytes than the log
+        if not reached or cursor.size_bytes < reached[0].size_bytes:  # so that states take no more bytes than the log
             return
         with self._scratch() as directory:
             path = directory / "state"
@@ -503,7 +504,7 @@ async def _next(reader: HistoryReader, after: str) -> list[Entry]:
 
 
 async def _spool(pieces: AsyncIterable[bytes], path: Path) -> tuple[int, str]:
-    """Write pieces to a file; return the size in bytes and the SHA-256."""
+    """Write chunks to a file; return the size in bytes and the SHA-256."""
     digest, size_bytes = hashlib.sha256(), 0
     with path.open("wb") as file:
         async for piece in pieces:

@@ -22,7 +22,7 @@ class Origin(StoredModel):
 
     id: str = Field(default_factory=lambda: secrets.token_hex(16), pattern=STORE_ID)
     restored_from: tuple[str, ...] = ()
-    """Ids of the store from which this one was restored, of the origin of that store, and so on."""
+    """Ids of the store from which this store was restored, of the origin of that store, and so on."""
 
 
 class RestoreMark(StoredModel):

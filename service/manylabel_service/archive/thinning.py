@@ -1,8 +1,8 @@
 """Removal of unneeded objects from an archive.
 
-After two days, one catalogue per day remains, until it is deleted after some days. A blob or a timeline that no
-catalogue names is noted in the archive and deleted three days later. Until then another server may name it, and the
-catalogues of the last two days are not read.
+After two days, only one catalogue per day is retained, for some days. A blob or a timeline that no catalogue names is
+noted in the archive, and deleted three days later: another server may name it meanwhile, and the catalogues of the last
+two days are not read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from manylabel_service.environment import secrets
 from manylabel_service.storage.places.place import ObjectDamaged, ObjectMissing, Place
 
 LOOK_MS = 3_600_000
-"""Interval between two searches for unneeded objects."""
+"""Interval in milliseconds between two searches for unneeded objects."""
 
 DAY_MS = 86_400_000
 
@@ -30,7 +30,7 @@ ALL_MS = 2 * DAY_MS
 """Age in milliseconds up to which all catalogues are retained."""
 
 NOTED_MS = ALL_MS + DAY_MS
-"""Time for which an object stays after it was noted as unreferenced."""
+"""Time in milliseconds for which an object is retained after it was noted as unreferenced."""
 
 log = structlog.get_logger()
 
@@ -52,7 +52,8 @@ class Thinner:
         self._read: dict[str, StoreCatalogue] = {}
 
     async def thin(self, now_ms: int) -> None:
-        """Remove objects that are unneeded at a time, unless this was done recently. Raises ArchiveError, OSError."""
+        """Remove objects that are unneeded at a time, unless objects were removed recently. Raises ArchiveError,
+        OSError."""
         if self._looked_ms is not None and now_ms - self._looked_ms < LOOK_MS:
             return
         keys = await catalogue_keys(self._place)
@@ -97,7 +98,7 @@ class Thinner:
         return {name: keys for name, keys in found.items() if name not in named}
 
     async def _sweep(self, unnamed: Mapping[str, Sequence[str]], now_ms: int) -> None:
-        """Delete the objects noted long ago, and note the others."""
+        """Delete the unneeded objects that were noted long ago, and note the others."""
         noted = set[str]()
         ended = []
         for key in await self._place.keys(layout.NOTES):
@@ -119,8 +120,8 @@ class Thinner:
 
 
 def needed_catalogues(keys: Sequence[str], now_ms: int, days: float) -> dict[str, bool]:
-    """Return the catalogues to retain at a time, and whether each must be read because it is retained for more than two
-    days.
+    """Return the catalogues to retain at a time, each with a flag: whether it is retained for more than two days, so
+    that it must be read.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ def _leads_to(store: str, model: ArchivedModel, replaced: Replacements) -> set[s
 
 
 def _names_in(data: bytes) -> set[str]:
-    """Return the names in a note; none if the note is damaged, so the names are noted again."""
+    """Return the names in a note; an empty list if the note is damaged, so that the names are noted again."""
     try:
         return set(json.loads(data))
     except (ValueError, TypeError):

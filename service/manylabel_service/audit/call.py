@@ -23,11 +23,11 @@ _KINDS = {
 _PARTS = frozenset({"snapshots", "versions"})
 """Parts of a model that have names or numbers."""
 _TARGET = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-"""Names and numbers of jobs, keys, webhooks, snapshots and versions."""
+"""Pattern of names and numbers of jobs, keys, webhooks, snapshots and versions."""
 
 
 class Call(NamedTuple):
-    """Completed call without its body; of its path only the names."""
+    """Completed call, without its body; only the names in its path are written."""
 
     unix_seconds: float
     key_id: str | None
@@ -51,7 +51,7 @@ class Call(NamedTuple):
     dataset: str | None = None
     """Dataset, if the path does not name it."""
     models: list[str] | None = None
-    """Models that the call has deleted or exported, if there may be several."""
+    """Models that the call has deleted or exported, for calls about several models."""
 
     def to_json(self) -> bytes:
         """Return the call as a line of JSON."""

@@ -12,11 +12,11 @@ import structlog
 from manylabel_service.audit.call import Call
 
 WRITE_SECONDS = 0.1
-"""Maximum delay in seconds before calls are written together; a killed process loses the waiting ones."""
+"""Maximum delay in seconds before waiting calls are written; a killed process loses them."""
 RETRY_SECONDS = 1.0
 """Seconds until the next attempt after a failed one."""
 MAX_WAITING = 50_000
-"""Maximum number of calls waiting to be written; above it the newest are lost and counted."""
+"""Maximum number of calls waiting to be written; above it, new calls are lost and counted."""
 log = structlog.get_logger()
 
 
@@ -27,7 +27,7 @@ class AuditFile:
         self._path = path
 
     def append(self, text: bytes) -> None:
-        """Append whole lines, all or none; raises OSError."""
+        """Append either all lines or none; raises OSError."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
@@ -68,7 +68,8 @@ class AuditLog:
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
-        # Threads of `asyncio.to_thread` yield to others of the machine, even while they hold the interpreter lock.
+        # A separate thread, because threads of `asyncio.to_thread` have a low priority even while they hold the
+        # interpreter lock.
         self._thread = ThreadPoolExecutor(1, "manylabel-audit")
         self._failing = False
 
@@ -112,7 +113,7 @@ class AuditLog:
 
     async def _run(self) -> None:
         await self.flush()
-        async with self._writing:  # another flush in progress may put back the calls that it took
+        async with self._writing:  # a concurrent flush that failed may put its calls back
             self._timer = None
             if self._waiting:
                 self._schedule(RETRY_SECONDS if self._failing else WRITE_SECONDS)

@@ -1,7 +1,7 @@
 """The datasets of a store: a document for each, and its bytes as a blob.
 
-Blobs are written first, under a unique id; a dataset exists once its document does. The next upload removes blobs of
-uploads whose process died in between.
+Blobs are written first, under a unique id; a dataset exists as soon as its document exists. The next upload removes
+blobs of uploads whose process died before it wrote the document.
 """
 
 import asyncio
@@ -50,16 +50,17 @@ KIND = "datasets"
 PIECE_BYTES = 2**22
 
 UPLOADS = 4
-"""Maximum disk use of uploads in progress, in datasets of the largest size; a snapshot of a model comes on top."""
+"""Maximum disk space of uploads in progress, as a multiple of the maximum size of a dataset, plus one snapshot of a
+model."""
 
 COPIES = 6
-"""Number of copies of a dataset in the memory of its reader: as parsed, sorted, and serialised."""
+"""Number of copies of a dataset in the memory of the process that reads it: parsed, sorted, and serialised."""
 
 
 log = structlog.get_logger()
 
 InUse = Callable[[str], Awaitable[bool]]
-"""Whether an unfinished job needs the dataset of a name."""
+"""Function that returns whether an unfinished job needs the dataset of a name."""
 
 
 class DatasetStore:
@@ -80,7 +81,7 @@ class DatasetStore:
         self._documents = Collection(store.documents, KIND, DatasetDocument)
         self._settings = settings
         self.uploads = UploadSlots(UPLOADS * settings.max_dataset_bytes + settings.max_model_bytes)
-        self._reading = asyncio.Semaphore(1)  # a second reader would double the memory and not finish earlier
+        self._reading = asyncio.Semaphore(1)  # two readers at once would need twice the memory and finish no earlier
 
     def scratch_file(self) -> IO[bytes]:
         """Open an unnamed file for an upload, so that nothing is left behind. Raises OSError."""
@@ -114,8 +115,8 @@ class DatasetStore:
         format : one of `manylabel_core.datasets.FORMATS`.
         options : options of the reader, and ``train_rows``, the number of first rows in the split "train" (the others
             are "test").
-        parts : further files: "labels", the Mulan XML of an ARFF file; "label_details", titles, descriptions and URIs
-            of labels as JSON.
+        parts : additional files: "labels", the Mulan XML of an ARFF file; "label_details", titles, descriptions and
+            URIs of labels as JSON.
         """
         await self.check_free(name)
         with await open_in_thread(self.scratch_file) as result:
@@ -128,7 +129,7 @@ class DatasetStore:
         return record
 
     async def restore(self, record: DatasetMeta, data: bytes, details: Details) -> None:
-        """Store an unchanged dataset of another store, which the caller has validated. Raises DatasetExists,
+        """Store an unchanged dataset from another store; the caller has validated it. Raises DatasetExists,
         LimitExceeded or StorageFull."""
         await self.check_free(record.name)
         await self._keep(record, pieces_of(data), details)
@@ -189,7 +190,7 @@ class DatasetStore:
         return (await self._find(name)).record
 
     async def details(self, name: str) -> Details:
-        """Return the label names, the number of rows of each, and the number of unlabelled rows."""
+        """Return the label names, the number of rows with each label, and the number of unlabelled rows."""
         stored = await self._find(name)
         try:
             details: Details = json.loads(await blob_bytes(self._store.blobs, stored.details_key))
@@ -211,8 +212,8 @@ class DatasetStore:
         return sorted(records, key=lambda record: record.name), sorted(damaged)
 
     async def fetch(self, name: str, to: Path) -> DatasetMeta:
-        """Write the dataset to a file, as `manylabel_core.datasets.Dataset.from_bytes` reads it. Raises DatasetNotFound
-        or OSError."""
+        """Write the dataset to a file in the format of `manylabel_core.datasets.Dataset.from_bytes`. Raises
+        DatasetNotFound or OSError."""
         stored = await self._find(name)
         try:
             await blob_to_file(self._store.blobs, stored.data_key, to)
@@ -221,10 +222,11 @@ class DatasetStore:
         return stored.record
 
     async def delete(self, name: str, in_use: InUse | None = None) -> None:
-        """Delete a dataset, also a damaged one. Raises DatasetNotFound, DatasetInUse or DocumentNewer.
+        """Delete a dataset, even a damaged one.
 
-        It is marked first, then `in_use` is called. A job is stored before it checks its dataset for the last time, so
-        either the job sees the mark, or this call sees the job.
+        Raises DatasetNotFound, DatasetInUse or DocumentNewer. The dataset is marked first, then `in_use` is called. A
+        job is stored before it checks its dataset for the last time, so either the job sees the mark, or this call sees
+        the job.
         """
         if await self._documents.delete_damaged(name):
             return
@@ -277,7 +279,7 @@ class DatasetStore:
 
 
 async def _pieces(file: IO[bytes]) -> AsyncGenerator[bytes, None]:
-    """Yield the pieces of an open file, read in a thread."""
+    """Yield the chunks of an open file, read in a thread."""
     file.seek(0)
     while piece := await asyncio.to_thread(file.read, PIECE_BYTES):
         yield piece

@@ -1,4 +1,4 @@
-"""Examples of a log with their places and all that is known about their labels, in one file of arrays."""
+"""File of arrays with the examples of a log, their places, and everything that is known about their labels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from manylabel_service.online.state.corrections import Place
 from manylabel_service.online.state.model import OnlineModel
 
 _ROW_BYTES = 700
-"""Estimated bytes of an example in memory besides its values."""
+"""Estimated bytes of an example in memory, without its values."""
 
 
 class _Row(NamedTuple):
@@ -40,7 +40,7 @@ class _Row(NamedTuple):
 
 
 class ExampleRecorder:
-    """Last examples of a log with their places, see `export_log.Recorder`.
+    """Recorder of the last examples of a log and their places, see `export_log.Recorder`.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ class ExampleRecorder:
 
     Attributes
     ----------
-    n_undone : examples that a later rollback undoes.
-    n_added : examples of which only the last are retained.
+    n_undone : number of examples that a later rollback undoes.
+    n_added : number of recorded examples; only the last of them are retained.
     """
 
     def __init__(self, last: int, most_bytes: int, corrected: Set[Place]) -> None:
@@ -96,7 +96,7 @@ class ExampleRecorder:
             self._corrections[self._numbers[place]] = targets
 
     def to_state(self, model: OnlineModel, times: Mapping[str, int]) -> tuple[State, int]:
-        """Return the examples with labels of people for `find_doubts`, and their number.
+        """Return the examples with labels from people for `find_doubts`, and their number.
 
         `model` is the state after the log, `times` has the time of each entry by position. Labels that were merged
         count as the labels that they were merged into.
@@ -138,7 +138,7 @@ class ExampleRecorder:
 
 
 def _heads(model: OnlineModel) -> dict[int, int]:
-    """Return the column of the label into which each merged label was merged, by its column."""
+    """Return, for the column of each merged label, the column of the label into which it was merged."""
     names, heads = model.labels.names, {}
     for column in model.labels.lookup(model.retired):
         current = model.old_names.current(names[column], names)
@@ -153,7 +153,8 @@ def _n_labels(row: _Row, truth: tuple[NDArray[np.int32], NDArray[np.int8]]) -> i
 
 
 def _merged(row: _Row, heads: dict[int, int]) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """Return the columns and signs of the true labels of an example; of two names of a label, true wins."""
+    """Return the columns and signs of the true labels of an example. If a label has two names with different signs, it
+    is true."""
     if not heads or heads.keys().isdisjoint(row.labels.tolist()):
         return row.labels, row.signs
     signs: dict[int, int] = {}
@@ -177,7 +178,7 @@ def _parents(model: OnlineModel) -> NDArray[np.int32]:
 
 
 def _facts(model: OnlineModel, rows: Sequence[_Row]) -> dict[str, Any]:
-    """Return all that is not in arrays: names, places and references."""
+    """Return the facts that are not arrays: names, places and references."""
     features = model.features
     named: Sequence[str | int] = features.names.names
     if features.layout.kind == "numbered":

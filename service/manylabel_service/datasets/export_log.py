@@ -55,8 +55,8 @@ def fold(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
         named = recorder.last_rows.dataset(len(features.names), features.names.names, labels, vectors=vectors)
         data = replace(named, text=None if model.spec.text is None else model.spec.text.settings())
     last_rows, asked = recorder.last_rows, request["last"]
-    n_learnt = model.updates - model.corrections.count  # a correction is no other example
-    n_late = last_rows.n_rows - data.n_rows  # examples before a label first appeared do not know the label
+    n_learnt = model.updates - model.corrections.count  # a correction does not add an example
+    n_late = last_rows.n_rows - data.n_rows  # examples from before a label first appeared have no value for it
     available = min(asked, n_learnt - last_rows.n_skipped_in_all) - n_late
     if available <= 0:
         raise BadDataset(_no_rows(n_learnt))
@@ -95,7 +95,7 @@ def _write_examples(folded: _Log, request: dict[str, Any], result: IO[bytes]) ->
 
 
 def _no_rows(n_learnt: int) -> str:
-    """Return why a log has no rows, and what to do."""
+    """Return a message: why a log has no rows, and what to do."""
     if not n_learnt:
         return "the log has no examples: send updates to the model first"
     return (
@@ -130,7 +130,7 @@ class _Log:
         self._model = OnlineModel.from_bytes(payload_of(file, bases[0])) if bases else empty
 
     def corrected(self) -> Set[Place]:
-        """Return the places of the examples that entries correct, including those of corrections that were undone."""
+        """Return the places of the examples that entries correct, even if the correction was undone."""
         return self._corrected
 
     def times(self) -> dict[str, int]:
@@ -181,7 +181,7 @@ class Recorder(Protocol):
 
     Attributes
     ----------
-    n_undone : examples, and corrections, that a later rollback undoes.
+    n_undone : number of examples and corrections that a later rollback undoes.
     """
 
     n_undone: int
@@ -196,7 +196,7 @@ class Recorder(Protocol):
 
 
 class _LastRecorder:
-    """Last examples of a log, see `Recorder`.
+    """Recorder of the last rows of a log, see `Recorder`.
 
     Attributes
     ----------
@@ -226,7 +226,8 @@ class _LastRecorder:
 
 
 def _truth(targets: Targets, i: int) -> tuple[NDArray[np.int32] | None, int]:
-    """Return the relevant labels of an example, or None if some are unknown, and the number of known labels."""
+    """Return the relevant labels of an example, and the number of known labels; None instead of the labels if some are
+    unknown."""
     listed = slice(targets.indptr[i], targets.indptr[i + 1])
     relevant = targets.indices[listed][targets.signs[listed] > 0]
     # An example that states for every existing label whether it is relevant counts as complete.

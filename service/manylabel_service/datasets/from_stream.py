@@ -1,9 +1,9 @@
 """Dataset of the latest examples of an online model.
 
-The examples are in the log only. A replay decides which of them were learnt, and in which columns: rejected, repeated
-and rolled-back entries leave none. So a learner that learns nothing and records its rows replays the log from the
-latest stored state before the wanted rows. This runs in a child process, to which this module passes the stored states
-and entries.
+Examples are stored only in the log. Only a replay of the log shows which examples were learnt, and in which columns:
+rejected, repeated and rolled-back entries add no examples. So the log is replayed from the latest stored state before
+the wanted rows, with a learner that records rows instead of learning. This runs in a child process, to which this
+module passes the stored states and entries.
 """
 
 import asyncio
@@ -40,14 +40,14 @@ BYTES_PER_ROW_BYTE = 4
 
 
 class StreamCounts(NamedTuple):
-    """Counts of the rows of a stream by their use.
+    """Numbers of rows of a stream by their use.
 
     Attributes
     ----------
     asked : maximum number of rows requested.
     rows : number of rows in the dataset; fewer than requested if the log does not have as many.
-    learnt : number of learnt examples, without those that were rolled back.
-    available : number of rows if the log still had all of these.
+    learnt : number of learnt examples that were not rolled back.
+    available : number of rows if the log still had all learnt examples.
     partial : number of latest examples omitted because some labels are unknown.
     rolled_back : number of examples omitted because of a later rollback.
     position : position of the last log entry read.
@@ -76,8 +76,8 @@ async def rows_of_stream(
 ) -> StreamCounts:
     """Write the last examples that an online model learnt to a file, as a dataset.
 
-    Rows are in log order, with the names and columns that features and labels have in the model now. There may be none,
-    if the log no longer has any.
+    Rows are in log order; features and labels have their current names and columns in the model. If the log no longer
+    has examples, there are no rows.
 
     Parameters
     ----------
@@ -85,7 +85,8 @@ async def rows_of_stream(
     model : name of the model.
     last : maximum number of rows.
     to : file to write, in the format of `manylabel_core.datasets.Dataset.from_bytes`.
-    examples : whether to write examples with their places instead, see `examples_of_log`; also partial labels.
+    examples : whether to write examples with their places instead of rows, including partial labels; see
+        `examples_of_log`.
 
     Raises
     ------
@@ -94,7 +95,7 @@ async def rows_of_stream(
         The model has learnt no example with all labels known, or the rows are larger than a dataset may be, or
         the model hashes its features: a trained model would not know them by their names.
     LogTrimmed, LogLost, HistoryDamaged
-        No state that is intact leads to the end of the log.
+        The log cannot be replayed to its end from any intact state.
     OSError
         A file cannot be written.
     """
@@ -135,7 +136,8 @@ class _Begin(NamedTuple):
 
 
 async def _beginnings(store: Store, settings: Settings, record: ModelMeta, last: int) -> tuple[list[_Begin], ...]:
-    """Return the states to replay the log from: the latest with enough examples after it, earlier ones, later ones.
+    """Return the states from which to replay the log, in this order: the latest with enough examples after it, earlier
+    ones, later ones.
 
     The part of the log that is read is bounded by the size of the largest dataset.
     """
@@ -183,7 +185,7 @@ async def _folded(
 
 
 async def _gather(store: Store, record: ModelMeta, base: str, file: IO[bytes]) -> None:
-    """Write the frames of the log from a starting state on, each state before the first entry that needs it.
+    """Write the frames of the log that begins at a state; each state precedes the first entry that needs it.
 
     Raises
     ------

@@ -22,7 +22,7 @@ EVERY = 2**62
 """Number of known labels of a row with complete labels."""
 
 SPARE_ROWS = 1_000
-"""Number of extra rows buffered before old ones are dropped, in addition to as many as are retained."""
+"""Number of rows buffered in addition to twice the retained ones, before old rows are dropped."""
 
 
 class LastRows:
@@ -71,8 +71,8 @@ class LastRows:
     ) -> int:
         """Add a row: its features, its relevant labels (None if some are unknown), and its weight. Raises BadDataset.
 
-        Only the first `n_known` labels are known; the row is omitted if the dataset ends up with more labels. Returns
-        the number of the row for `replace`, which a row without labels has only if it `may_change`.
+        Only the first `n_known` labels are known; the row is omitted if the dataset finally has more labels. Returns
+        the number of the row for `replace`; a row without labels has a number only if it `may_change`.
         """
         if relevant is None and may_change:
             relevant, n_known = np.zeros(0, np.int32), -1
@@ -95,7 +95,7 @@ class LastRows:
         return self._added - 1
 
     def replace(self, row: int, relevant: NDArray[np.int32] | None, n_known: int) -> None:
-        """Replace the labels of a row, which may have been dropped; arguments like those of `add`."""
+        """Replace the labels of a row, which may have been dropped. The arguments are those of `add`."""
         self._replaced[row] = relevant, n_known
 
     @property
@@ -138,9 +138,8 @@ class LastRows:
     ) -> Dataset:
         """Return the last rows with complete labels, with the given columns; raises BadDataset like `add`.
 
-        `indices` are the new columns of the columns of the rows; None: unchanged. `vectors` are the blocks of
-        vectors: fields with their lengths. Each becomes a view, which rows may lack; a block without a field is left
-        out.
+        `indices` maps the columns of the rows to new columns; None: unchanged. `vectors` are the blocks of vectors, as
+        fields with their lengths. Each block becomes a view, which rows may lack; a block without a field is omitted.
         """
         self._drop()
         if self._nbytes > self._most_bytes:
@@ -166,7 +165,7 @@ class LastRows:
 
 
 def _with_vectors(data: Dataset, rows: sp.csr_array, vectors: Sequence[tuple[str | None, int]]) -> Dataset:
-    """Return a dataset with a view for each field of vectors, of rows that have them in the columns of `rows`."""
+    """Return a dataset with a view for each field of vectors; `rows` has the vectors in its columns."""
     first, views, names, missing = VECTOR_COLUMNS, dict(data.views), dict(data.feature_names), {}
     for field, length in vectors:
         own = sp.csr_array(rows[:, first : first + length])

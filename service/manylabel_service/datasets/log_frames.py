@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 BASE, SNAPSHOT, ENTRY = 0, 1, 2
-"""A snapshot that a log starts from, a snapshot that a rollback returns to, or an entry."""
+"""Kinds of frames: a snapshot from which a log starts, a snapshot to which a rollback returns, an entry."""
 
 _HEAD = struct.Struct(">BIQQ")  # kind, bytes of the position, bytes of the payload, time
 
@@ -27,13 +27,13 @@ def write_frame(file: IO[bytes], kind: int, position: str, payload: bytes | memo
 
 
 def write_head(file: IO[bytes], kind: int, position: str, size: int, time_ms: int = 0) -> None:
-    """Add the head of a frame; `size` bytes follow it."""
+    """Add the header of a frame; `size` bytes follow it."""
     name = position.encode()
     file.write(_HEAD.pack(kind, len(name), size, time_ms) + name)
 
 
 def read_frames(file: IO[bytes]) -> Iterator[Frame]:
-    """Yield all frames in order; the file may be read elsewhere between two frames."""
+    """Yield all frames in order; the caller may move the position of the file between two frames."""
     at = 0
     while True:
         file.seek(at)

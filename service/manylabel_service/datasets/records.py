@@ -44,7 +44,7 @@ class DatasetMeta(Documented):
 class DatasetDocument(StoredModel):
     """Document of a dataset; `id` names its blobs and is never reused.
 
-    `deleting` is set while the server checks that no job needs it; other requests treat it as deleted.
+    `deleting` is set while the server checks that no job needs the dataset; other requests treat it as deleted.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -79,6 +79,6 @@ def id_of(key: str) -> str:
 
 Details = dict[str, Any]
 """{"label_names": [...], "label_counts": [...], "unlabelled": n}: numbers of rows per label, and of rows without known
-labels; "missing": {view: n}, if rows lack views; "label_details": {label: {field: text}}, if labels have some; and
-"report", what was understood of the uploaded file.
+labels; "missing": {view: n}, if rows lack views; "label_details": {label: {field: text}}, if labels have details; and
+"report", how the uploaded file was read.
 """

@@ -1,8 +1,8 @@
 """Sandbox: a disposable process that parses untrusted data.
 
-A file of a client can make its parser slow, use much memory, or crash. So a child process with low priority and limits
-on memory, time and output parses it; neither the event loop nor other processes wait for it. The child gets open,
-unnamed files, so nothing is left behind.
+A file from a client can make the parser slow, use much memory, or crash it. So a child process parses the file, with
+low priority and with limits on memory, time and output; neither the event loop nor other processes wait for it. The
+child gets open, unnamed files, so nothing is left behind.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "llocat")
 
 
 class ReaderFailed(Exception):
-    """Unexpected failure of a reader: a defect of the reader, whatever the file contains."""
+    """Unexpected failure of a reader, which is a defect of the reader regardless of the file."""
 
 
 log = structlog.get_logger()
@@ -63,7 +63,7 @@ async def run(
         file.flush()
         file.seek(0)
     line = json.dumps({"memory": memory_bytes, "size": file_bytes, **request})
-    try:  # every further thread would reserve memory
+    try:  # every additional thread would reserve memory
         child = await forking.start(module, threads=1, files=[file.fileno() for file in files])
     except forking.CannotStart as error:
         raise _failed(str(error)) from error
@@ -100,6 +100,6 @@ def checked(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _failed(tail: str) -> ReaderFailed:
-    """Return the error of a reader that failed, after a line in the log."""
+    """Log the failure of a reader, and return the error to raise."""
     log.error("dataset_reader_failed", tail=tail[-TAIL_CHARACTERS:])
     return ReaderFailed("parsing failed; the log of the server has details")

@@ -21,7 +21,7 @@ class Upload:
     ----------
     n_bytes : bytes on the disk.
     moved_at : time in seconds of its last progress.
-    release : callback when others need its capacity; None once it is complete.
+    release : callback when other uploads need the capacity; None once the upload is complete.
     gave_way : whether the callback was called.
     """
 

@@ -1,4 +1,4 @@
-"""Child processes for tasks, started by the fork server of this process, which starts on first use."""
+"""Child processes for tasks. The fork server of this process starts them; it is started on first use."""
 
 import asyncio
 import atexit
@@ -59,7 +59,7 @@ class ForkServer:
         return None if self._running is None else self._running[0].pid
 
     def start(self) -> Process:
-        """Start it unless it runs. It ends with the thread that starts it, or when `end` is called."""
+        """Start the fork server unless it runs. It ends with the thread that started it, or when `end` is called."""
         with self._lock:
             if self._running is None:
                 control, its = socket.socketpair()
@@ -79,9 +79,10 @@ class ForkServer:
         )
 
     def end(self, process: Process | None = None) -> None:
-        """Kill the fork server with its children; if a process is given, only that one, without waiting for its end.
+        """Kill the fork server with its children.
 
-        A process that hangs in the kernel does not end until it leaves it.
+        If a process is passed, kill only this process, without waiting for its end, because a process that hangs in the
+        kernel does not end.
         """
         with self._lock:
             if self._running is None or process not in (None, self._running[0]):
@@ -172,7 +173,8 @@ class Child:
         return out, err
 
     async def wait(self) -> int:
-        """Return the exit status of a child after its output ended or it was killed."""
+        """Wait until the child has ended, and return its exit status; call this after its output has ended or it was
+        killed."""
         if self.returncode is None:
             facts: dict[str, Any] = {}
             for _ in range(2):
@@ -189,7 +191,8 @@ class Child:
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal, unless the child has ended.
 
-        The fork server sends it: it has reaped the child if that has ended, and another process may have its id.
+        The fork server sends it, because only it knows whether the child was reaped, so that another process may have
+        its id.
         """
         if self.returncode is None:
             request = json.dumps({"pid": self.pid, "signal": number}).encode() + b"\n"
@@ -204,7 +207,8 @@ class Child:
 
     async def _connect(self, line_bytes: int) -> socket.socket:
         """Open another stream, and return its end for the child."""
-        # Sockets instead of pipes, because asyncio has public streams for sockets. Each is one-way.
+        # Sockets are used instead of pipes, because asyncio has public streams for sockets. Each is used in one
+        # direction.
         ours, its = socket.socketpair()
         try:
             self._streams.append(await asyncio.open_unix_connection(sock=ours, limit=line_bytes))

@@ -1,13 +1,13 @@
 """Fork server: ``python -m manylabel_service.forking FD``, started by `manylabel_service.forking.client`.
 
-It has one thread, and has already imported the trainers and the readers of uploads, which takes seconds, so forked
-children need not. The socket FD receives requests: one line of JSON each, with open files. The first four files are the
+It has one thread, and has imported the trainers and the readers of uploads, which takes seconds; forked children have
+them at once. The socket FD receives requests: one line of JSON each, with open files. The first four files are the
 child's standard input, output and error, and the socket for reports; the others belong to the task. A report is a line
 of JSON too: the process id, then the exit status. A request without files is a signal for a child.
 
 `multiprocessing` has a fork server as well. Its client waits for the response without a timeout, so a server that hangs
-would stop the event loop. It reads requests with pickle. It passes on no standard streams, and an exit status only to a
-process that waits for it.
+would stop the event loop. It reads requests with pickle. It does not pass on standard streams, and reports an exit
+status only to a process that waits for it.
 """
 
 import gc
@@ -33,7 +33,7 @@ PRELOADED = (
     "manylabel_service.jobs.training.child",
     "manylabel_service.jobs.training.fitting",
 )
-"""Modules imported before the first child; a task may name others, which its child imports."""
+"""Modules imported before the first child starts; a child imports other modules itself."""
 
 MOST_FILES = 32
 """Maximum number of files of a request."""
@@ -49,7 +49,7 @@ def preload() -> None:
         importlib.import_module(module)
     for trainer in TRAINERS.values():
         trainer.estimator_class()
-    # Makes numba load its reader of compiled functions on disk, which takes 0.6 s.
+    # This call makes numba load its reader of compiled functions on disk, which takes 0.6 s.
     numba.njit(lambda: 0)()  # type: ignore[call-arg]
     gc.collect()
     gc.freeze()
@@ -84,7 +84,7 @@ def serve(control: socket.socket) -> None:
 
 
 def _signal(pid: int, number: int, reports: dict[int, int]) -> None:
-    """Send a signal to a child that was not reaped, whose process id therefore belongs to no other process."""
+    """Send a signal to a child that was not reaped, so that no other process can have its process id."""
     if pid in reports:
         os.kill(pid, number)
 
@@ -134,7 +134,7 @@ def _run(request: dict[str, Any], fds: list[int], parent: int) -> NoReturn:
             os._exit(status)
         for standard, fd in enumerate(fds[:STANDARD]):
             os.dup2(fd, standard)
-        # The report socket stays open, so its reader sees the end of both processes.
+        # The report socket stays open, so that its reader notices the end of both processes.
         _close_all_but([0, 1, 2, *fds[STANDARD:]])
         _limit_threads(request["threads"])
         module = importlib.import_module(request["module"])

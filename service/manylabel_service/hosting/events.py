@@ -17,7 +17,7 @@ from manylabel_service.errors import TooManyWatchers
 from manylabel_service.storage import position_key
 
 RECENT_EVENTS = 2_000
-"""Number of events stored per model, which bounds how far back a client can resume and how slow it can be."""
+"""Number of events stored per model: it limits how far back a client can resume, and how slow it can be."""
 MAX_SUBSCRIBERS = 100
 """Maximum number of subscribers of one model in one process."""
 WOKEN_AT_ONCE = 5
@@ -35,7 +35,7 @@ Kind = Literal["update", "drift", "label", "parity", "rollback", "promoted", "no
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Event at a position; `resume` is the position to resume from if further events of that position follow.
+    """Event at a position; `resume` is the position to resume from if more events of the same position follow.
 
     update    {"position", "updates", "examples"}
     drift     {"position", "updates", "label"}: before the update that it is part of; null for all labels together
@@ -68,7 +68,8 @@ class Watched(Protocol):
 
 
 class Events:
-    """Events of one model in this process; recorded from the first subscription until a while after the last one.
+    """Events of one model in this process, recorded from the first subscription until `UNREAD_SECONDS` after the last
+    one.
 
     Attributes
     ----------
@@ -96,10 +97,9 @@ class Events:
         return len(self._subscriptions)
 
     def subscribe(self, after: str | None = None, kinds: Collection[Kind] = ()) -> "Subscription":
-        """Subscribe to events from now on, or to those after the last position that the subscriber has received. Raises
-        TooManyWatchers or ValueError.
+        """Subscribe to events from now on, or after the last position that the subscriber has received.
 
-        Without `kinds` events of all kinds come; `dropped` comes in any case.
+        Raises TooManyWatchers or ValueError. `kinds` restricts the kinds of events; `dropped` is always sent.
         """
         seen = None if after is None else position_key(after)
         if self.subscribers >= MAX_SUBSCRIBERS:
@@ -128,7 +128,7 @@ class Events:
             self._first += 1
 
     def _is_unread(self) -> bool:
-        """Return whether there was no subscriber for `UNREAD_SECONDS`; then recording ends."""
+        """Return whether there was no subscriber for `UNREAD_SECONDS`, and if so end the recording."""
         if self._subscriptions:
             self._unread_since = None
             return False
@@ -237,7 +237,7 @@ class Subscription(AsyncIterator[Event]):
         self._wake.set()
 
     def wake(self) -> None:
-        """Continue if there is a new event to return or to wait for."""
+        """Wake a waiting `__anext__` if there is a new event to return or to wait for."""
         if self._events.closed or self._missed or not self._timed or self._look() is not None:
             self._wake.set()
 
@@ -262,7 +262,7 @@ class Subscription(AsyncIterator[Event]):
         return event.kind in self._kinds and (self._seen is None or position_key(event.position) > self._seen)
 
     def _metrics(self) -> Event | None:
-        """Return the metrics as an event once all earlier events were read, because a client resumes from their
+        """Return the metrics as an event after all earlier events were read, because a client resumes from their
         position.
         """
         if "metrics" not in self._kinds or self._events.closed:

@@ -1,4 +1,4 @@
-"""Examples in the form that all models accept: validated values, without JSON and columns."""
+"""Examples as all models accept them: validated values, independent of JSON and of columns."""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
@@ -16,7 +16,7 @@ MAX_REF_BYTES = 128
 
 
 class Features(NamedTuple):
-    """Features of one example, of one of three input kinds.
+    """Features of one example, which has one of three input kinds.
 
     named    `names` given: a value per name
     sparse   `indices` given: a value per column, ascending and unique
@@ -37,7 +37,8 @@ class Features(NamedTuple):
         return len(self.values) + (sum(map(len, self.vectors.values())) if self.vectors else 0)
 
     def with_numbers_of_vectors(self) -> "Features":
-        """Return the features with each number of a vector as a feature, for models without blocks."""
+        """Return the features with each number of a vector as a separate feature, for models without blocks of
+        vectors."""
         names, values = list(self.names or ()), [self.values]
         for field, vector in (self.vectors or {}).items():
             names += names_of(field, len(vector))
@@ -48,8 +49,8 @@ class Features(NamedTuple):
 class Labels(NamedTuple):
     """True labels of one example.
 
-    `signs` (int8, one per name) holds +1 for relevant and -1 for irrelevant. Labels without a
-    name here are irrelevant when `complete`, and unknown otherwise.
+    `signs` (int8, one per name) holds +1 for relevant and -1 for irrelevant. Labels that are not named are irrelevant
+    if `complete`, else unknown.
     """
 
     names: tuple[str, ...]

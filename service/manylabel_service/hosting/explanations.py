@@ -10,7 +10,7 @@ from manylabel_service.errors import InvalidField
 from manylabel_service.hosting.examples import Features
 
 MAX_EXPLAIN = 100
-"""Maximum number of features listed for a label, and against it."""
+"""Maximum number of features listed for a label, and maximum number listed against it."""
 
 Name = str | int
 """Name or number of a feature."""
@@ -72,7 +72,7 @@ class Explainer:
         except NotLinear as error:
             raise InvalidField(("explain",), f"must be 0 or omitted: {NOT_LINEAR}") from error
         except ValueError as error:
-            raise InvalidField(("explain",), f"cannot be done: {error}") from error
+            raise InvalidField(("explain",), f"is not possible: {error}") from error
         self._left -= sum(1 + len(each.features) for each in found)
         if self._left < 0:
             detail = (

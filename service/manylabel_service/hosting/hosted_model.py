@@ -1,4 +1,4 @@
-"""Lifecycle of a model in this process, online or trained, and the time since the store last responded."""
+"""Lifecycle of an online or trained model in this process, and the time since the store last responded."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -28,8 +28,8 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta
 
 SILENCE_SECONDS = 3.0
-"""Seconds without a response after which the store counts as unavailable; it is polled every second. It does not matter
-whether the store or this process was frozen."""
+"""Seconds without a response after which the store counts as unavailable; it is polled every second. The reason may be
+that the store, or this process, was frozen."""
 
 
 class StoreHealth:
@@ -41,7 +41,7 @@ class StoreHealth:
 
     @property
     def stale_seconds(self) -> float | None:
-        """Seconds for which changes by other processes may be missing; None while the store responds."""
+        """Seconds since which changes by other processes may be missing; None while the store responds."""
         silence = time.monotonic() - self._heard_at
         return silence if self._lost or silence > SILENCE_SECONDS else None
 
@@ -75,13 +75,13 @@ class ModelLifecycle(Enum):
 
 
 class HostedModel(ABC):
-    """Model of this process with its requests.
+    """Model in this process, with its waiting requests.
 
     Parameters
     ----------
     store_health : clock of the last response of the store; notified of failures.
     on_deleted : callback when the model was deleted by another process.
-    on_crashed : callback when an unexpected error has ended the model; returns the error for its requests.
+    on_crashed : callback when an unexpected error has ended the model; returns the error for the waiting requests.
     on_changed : callback when the memory of the model may have changed, or the model has ended.
 
     Attributes
@@ -138,7 +138,7 @@ class HostedModel(ABC):
 
     @property
     def log_record(self) -> ModelMeta:
-        """Model whose log it reads."""
+        """Model whose log this model reads."""
         return self.record
 
     @property
@@ -153,11 +153,11 @@ class HostedModel(ABC):
 
     @property
     def catching_up(self) -> bool:
-        """True while it reads the log in the background before it serves."""
+        """True while the model reads the log in the background before it serves."""
         return False
 
     async def catch_up(self, seconds: float) -> None:  # noqa: B027
-        """Wait at most `seconds` while it is catching up."""
+        """Wait at most `seconds` while the model is catching up."""
 
     @property
     @abstractmethod
@@ -172,12 +172,12 @@ class HostedModel(ABC):
     @property
     @abstractmethod
     def n_labels(self) -> int:
-        """The number of labels for which a prediction has scores."""
+        """Number of labels for which a prediction has scores."""
 
     @property
     @abstractmethod
     def busy(self) -> bool:
-        """True while it is reading the log."""
+        """True while the model is reading the log."""
 
     @property
     @abstractmethod
@@ -186,19 +186,19 @@ class HostedModel(ABC):
 
     @abstractmethod
     def status(self) -> dict[str, Any]:
-        """Return the status that GET /v1/models lists; raise NotReady unless it is serving."""
+        """Return the status that GET /v1/models lists; raise NotReady unless the model is serving."""
 
     def details(self) -> dict[str, Any]:
-        """Return the response of GET /v1/models/{m}; raise like `status`."""
+        """Return the response of GET /v1/models/{m}; raise the errors of `status`."""
         return self.status()
 
     @abstractmethod
     def signature(self) -> Signature:
-        """Return its inputs and outputs; raise the errors of `status`."""
+        """Return the inputs and outputs of the model; raise the errors of `status`."""
 
     @abstractmethod
     def gauges(self) -> dict[str, float]:
-        """Return its gauges for GET /metrics; raise the errors of `status`."""
+        """Return the gauges of the model for GET /metrics; raise the errors of `status`."""
 
     @abstractmethod
     def measures(self) -> dict[str, Any] | None:
@@ -234,7 +234,7 @@ class HostedModel(ABC):
 
     @abstractmethod
     async def sync(self) -> ServiceError | None:
-        """Apply changes of other processes; return the error that prevented it, if any."""
+        """Apply the changes of other processes; return the error that prevented this, if any."""
 
     @abstractmethod
     def poll(self) -> None:
@@ -254,7 +254,7 @@ class HostedModel(ABC):
     async def restore(self, verify: bool = False) -> None:
         """Restore the current state, and serve from then on.
 
-        With `verify`, raise ReplayMismatch if this process computes another state than the newest snapshot has.
+        With `verify`, raise ReplayMismatch if this process computes another state than the one in the newest snapshot.
         """
 
     def start(self) -> None:
@@ -263,7 +263,7 @@ class HostedModel(ABC):
 
     @property
     def serving(self) -> bool:
-        """True while it serves predictions and follows the changes of others."""
+        """True while the model serves predictions, and follows the changes of other processes."""
         return self._refusal is None
 
     @property
@@ -278,7 +278,7 @@ class HostedModel(ABC):
 
     @property
     def incompatible(self) -> str | None:
-        """Error code with the reason why only another release can serve the model; None if this one can."""
+        """Error code that says why only another release can serve the model; None if this release can."""
         return self._incompatible
 
     @property
@@ -300,7 +300,7 @@ class HostedModel(ABC):
         self.end(ModelLifecycle.FAILED, refusal)
 
     def withhold(self, error: IncompatibleRelease) -> None:
-        """Reject all requests with such an error: another release must serve the model."""
+        """Reject all requests with this error, because another release must serve the model."""
         log.error("model_withheld", model=self.name, position=self.position, code=error.code, error=str(error))
         self._incompatible = error.code
         self.fail(lambda: type(error)(error.detail))

@@ -1,9 +1,9 @@
-"""Compiled functions of this process, by tier: which are loaded, which are being compiled, and for how long yet.
+"""Compiled functions of this process, by tier: which are loaded, which are being compiled, and how long this will take.
 
-A server is ready once the tier `base` is loaded. A child process compiles what is not on disk yet. A request waits for
-a tier that is only being loaded, and fails with `NotCompiled` if it needs one that is being compiled. Numba would
-compile a function that is called earlier in the calling thread, and no other thread could compile or load one
-meanwhile: `GATE` prevents such calls.
+A server is ready once the tier `base` is loaded. A child process compiles the functions that are not on disk yet. A
+request waits for a tier that is only being loaded, and fails with `NotCompiled` if it needs a tier that is being
+compiled. If a function were called before that, numba would compile it in the calling thread, and no other thread could
+compile or load functions meanwhile. `GATE` prevents such calls.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ _WHAT: Mapping[str, str] = {
 BAR_WIDTH = 30
 """Number of characters of a full bar."""
 POLL_SECONDS = 0.5
-"""Seconds between two looks at what is on disk while functions are compiled."""
+"""Seconds between two checks which functions are on disk, while functions are compiled."""
 UNKNOWN_RETRY_SECONDS = 5.0
 """Seconds of Retry-After before there is an estimate."""
 MIN_MEASURED = 3
-"""Number of functions after whose compilation there is an estimate."""
+"""Minimum number of compiled functions for an estimate of the remaining time."""
 ERROR_BYTES = 2_000
 """Maximum bytes of a child's error output that are logged."""
 
@@ -75,7 +75,7 @@ class Compiling(NamedTuple):
 class NotCompiled(NotReady):
     """The functions that a model or a change needs are being compiled; nothing was changed.
 
-    `tiers` are those that are not loaded yet.
+    `tiers` are the needed tiers that are not loaded yet.
     """
 
     tiers: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class NotCompiled(NotReady):
 
 
 class Gate:
-    """Tiers that this process must not use yet. Nothing is closed unless a `Kernels` has closed it.
+    """Gate that prevents the use of tiers that are not loaded. All tiers are open until a `Kernels` closes them.
 
     Attributes
     ----------
@@ -100,13 +100,13 @@ class Gate:
         self._stopping: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
     def close(self, tiers: Iterable[str]) -> None:
-        """Close those of the tiers that are not loaded; if none was closed, a compilation begins."""
+        """Close the tiers that are not loaded; if no tier was closed before, a compilation begins."""
         if not self.closed:
             self._counts, self._seconds_each = {}, None
         self.closed |= frozenset(tiers) - self.loaded
 
     def open(self, tiers: Iterable[str]) -> None:
-        """Note that tiers are loaded, and wake those who wait."""
+        """Open tiers, because they are loaded, and wake the waiting requests."""
         self.loaded |= frozenset(tiers)
         self.closed -= self.loaded
         self._wake()
@@ -118,9 +118,9 @@ class Gate:
         self._wake()
 
     def compiling(self, tiers: Iterable[str]) -> Compiling | None:
-        """Return the progress until those of the tiers that are not loaded are on disk; None if they are.
+        """Return the progress of compiling the tiers that are not loaded; None if all are on disk.
 
-        It includes the tiers before them, which are compiled first, so `done` rises until the last of them is there.
+        The counts include all tiers that are compiled before them, so that `done` rises until the last tier is on disk.
         """
         needed = [tier for tier in SERVED if tier in self.closed.intersection(tiers)]
         if all(self._n_left(tier) == 0 for tier in needed):
@@ -154,9 +154,9 @@ class Gate:
         return NotCompiled(f"{detail}, about {seconds:g} s", seconds, tiers, progress)
 
     async def wait(self, tiers: Iterable[str], *, on_disk: bool = False) -> None:
-        """Wait until none of the tiers is closed; raise NotCompiled once this event loop has given up.
+        """Wait until all of the tiers are open; raise NotCompiled if this event loop has given up.
 
-        With `on_disk`, it also raises NotCompiled if one of them is being compiled, which takes long. A tier that is on
+        With `on_disk`, also raise NotCompiled if one of the tiers is being compiled, because this takes long. A tier on
         disk is loaded within two seconds after the start.
         """
         needed, loop = tuple(tiers), asyncio.get_running_loop()
@@ -176,7 +176,7 @@ class Gate:
         return bool(self._waiters)
 
     def give_up(self) -> None:
-        """End all waits of this event loop, also later ones: the server stops."""
+        """End all waits of this event loop, including later ones, because the server stops."""
         self._stopping.add(asyncio.get_running_loop())
         self._wake()
 
@@ -196,7 +196,7 @@ GATE = Gate()
 
 
 def when_loaded(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Make a call wait for functions that are on disk, and start over once they are loaded."""
+    """Return a call that waits for functions that are on disk, and starts again when they are loaded."""
 
     async def repeated(*args: P.args, **kwargs: P.kwargs) -> T:
         while True:
@@ -213,7 +213,7 @@ def when_loaded(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coro
 
 
 def load(tiers: Sequence[str]) -> None:
-    """Load tiers into this process, and compile what is not on disk."""
+    """Load tiers into this process; compile the functions that are not on disk."""
     missing = [tier for tier in tiers if tier not in GATE.loaded]
     if missing:
         core.load(missing)
@@ -221,9 +221,9 @@ def load(tiers: Sequence[str]) -> None:
 
 
 def show(progress: Compiling | None) -> None:
-    """Draw the progress as a bar where standard error is a terminal; erase it for None.
+    """Draw the progress as a bar if standard error is a terminal; None erases the bar.
 
-    The cursor returns to the beginning of the line, so that a line of the log takes its place.
+    The cursor returns to the beginning of the line, so that a line of the log overwrites the bar.
     """
     if not sys.stderr.isatty():
         return
@@ -238,7 +238,8 @@ def show(progress: Compiling | None) -> None:
 
 
 async def compile_in_child(tiers: Sequence[str], errors: IO[bytes]) -> Process:
-    """Start a child process that compiles what is not on disk, `base` first; its error output goes to a file."""
+    """Start a child process that compiles the functions that are not on disk, `base` first. Its error output goes to a
+    file."""
     program = [sys.executable, "-P", "-m", compile_functions.__name__]
     return await asyncio.create_subprocess_exec(*program, *tiers, stdin=DEVNULL, stdout=DEVNULL, stderr=errors)
 
@@ -249,10 +250,10 @@ class Kernels:
     Parameters
     ----------
     gate : gate that is closed until functions are loaded.
-    count : returns how many functions of tiers are on disk.
-    load : loads tiers into this process, and compiles what is not on disk; runs in a thread.
-    start : starts a process that compiles what is not on disk, and writes errors to a file.
-    poll_seconds : seconds between two looks at the disk.
+    count : returns the number of functions of tiers that are on disk.
+    load : loads tiers into this process, and compiles functions that are not on disk; runs in a thread.
+    start : starts a process that compiles the functions that are not on disk, and writes errors to a file.
+    poll_seconds : seconds between two checks of the disk.
     """
 
     def __init__(
@@ -294,7 +295,7 @@ class Kernels:
 
     async def _load_all(self, missing: list[str]) -> None:
         counts: dict[str, core.Counts] = {}
-        for tiers in ((BASE,), SERVED[1:]):  # a server is ready before the others are even counted
+        for tiers in ((BASE,), SERVED[1:]):  # the server is ready before the other tiers are counted
             counts |= await self._counts([tier for tier in tiers if tier in missing])
             self.gate.note(counts, None)
             await self._load_complete(missing, counts)
@@ -310,8 +311,8 @@ class Kernels:
         log.info("kernels_compiled", functions=n_missing, seconds=round(time.monotonic() - begun, 1))
 
     async def _compile(self, missing: list[str], begun: float, n_missing: int) -> str:
-        """Have a child compile tiers, load each once it is complete, and take it off the list; return why some remain,
-        if so."""
+        """Let a child process compile tiers; load each complete tier, and remove it from the list. If tiers remain,
+        return the reason."""
         with TemporaryFile() as errors:
             try:
                 child = await self._start(missing, errors)
@@ -351,7 +352,7 @@ class Kernels:
         return await asyncio.to_thread(lambda: {tier: self._count((tier,)) for tier in tiers})
 
     async def _load_complete(self, missing: list[str], counts: Mapping[str, core.Counts]) -> None:
-        """Load the tiers that are on disk, and take them off the list."""
+        """Load the tiers that are on disk, and remove them from the list."""
         for tier in [each for each in missing if each in counts and counts[each].stored >= counts[each].total]:
             await self._load_tier(tier)
             missing.remove(tier)

@@ -16,11 +16,12 @@ class Prediction(NamedTuple):
     """Labels and scores of one example.
 
     `scores` has the score minus threshold of every known label; a label with a value above 0 is in `labels`.
-    `probabilities` of the same labels, and `explanations` of predicted labels, are present only if requested. If the
+    `probabilities` of all known labels, and `explanations` of predicted labels, are present only if requested. If the
     model promises a precision, `auto` has the labels that may be applied unseen, and `review` is whether the example
-    needs review. `decision` has the values that are needed to count them later. Where parity is promised, `undrawn` is
-    the deferral, and a stored prediction has the `deferral` with its audit drawn; `check` says whether people should
-    check the answer. `stored` is false for a prediction that is not stored, because it needs no labels.
+    needs review. `decision` has the values that are needed to count them later. If the model promises parity, `undrawn`
+    is the deferral before the draw of an audit, and a stored prediction has the `deferral` after the draw; `check` says
+    whether people should check the answer. `stored` is false for a prediction that is not stored, because it needs no
+    labels.
     """
 
     labels: list[str]
@@ -37,8 +38,8 @@ class Prediction(NamedTuple):
     stored: bool = True
 
     def drawn(self, id: str, asked: bool = False) -> "Prediction":
-        """Return the prediction with this id, which draws its audit; with `asked`, it is stored only if the teacher is
-        asked, or people should check it."""
+        """Return the prediction to store with this id; the id determines whether it is an audit. With `asked`, it is
+        stored only if the teacher is asked, or people should check it."""
         if self.undrawn is None:
             return self
         chance = ulid.chance(id)
@@ -53,7 +54,7 @@ class Prediction(NamedTuple):
 
 
 class MadePredictions(Sequence[Prediction]):
-    """Predictions that are computed at each access, so that a long batch stores only its scores."""
+    """Predictions that are computed at each access, so that only the scores of a long batch are in memory."""
 
     def __init__(self, makers: Sequence[Callable[[], Prediction]]) -> None:
         self._makers = makers
@@ -70,7 +71,7 @@ class MadePredictions(Sequence[Prediction]):
 
 
 class DrawnPredictions(Sequence[Prediction]):
-    """Predictions to store with these ids, which draw their audits; see `Prediction.drawn`."""
+    """Predictions to store with these ids; see `Prediction.drawn`."""
 
     def __init__(self, predictions: Sequence[Prediction], ids: Sequence[str], asked: bool = False) -> None:
         self._predictions, self._ids, self._asked = predictions, ids, asked
@@ -154,8 +155,9 @@ def prediction(
 class PredictResult(NamedTuple):
     """The result of a request to predict.
 
-    `position` is that of the state that predicted the last example. While the store is unavailable, `stale_seconds` is
-    the time for which updates of other processes may be missing. `version` is that of a trained model.
+    `position` is the position of the state that predicted the last example. While the store is unavailable,
+    `stale_seconds` is the time for which updates of other processes may be missing. `version` is the version of a
+    trained model.
     """
 
     predictions: Sequence[Prediction]

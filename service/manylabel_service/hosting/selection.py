@@ -24,7 +24,8 @@ class Names:
 
     names: frozenset[str]
     prefixes: tuple[str, ...]
-    """Prefixes in order, without those that begin with another; so a label can only have the last one before it."""
+    """Sorted prefixes, without prefixes that begin with another one; so only the last prefix that sorts before a label
+    can match it."""
 
     @classmethod
     def of(cls, given: Sequence[str]) -> "Names":
@@ -60,9 +61,9 @@ class Selection:
     Attributes
     ----------
     most : maximum number of labels in `scores`, the best ones.
-    always_ranked : whether the best label is always named first; otherwise labels keep their order if all are named.
-    only, unwanted : labels to select from, None for all; labels to omit.
-    learning : function that returns which of these labels are still being learnt; None to omit this.
+    always_ranked : whether labels are always sorted by score; otherwise they keep their order if all are returned.
+    only, unwanted : labels to select from (None for all), and labels to omit.
+    learning : function that returns the numbers of seen and needed examples of a label; None to omit them.
     """
 
     most: int

@@ -17,7 +17,7 @@ HEARTBEAT_SECONDS = 3.0
 PROGRESS_SECONDS = 1.0
 """Seconds between two heartbeats with progress to report."""
 POLL_SECONDS = 0.5
-"""Poll interval in seconds: a cancelled job stops within this time."""
+"""Poll interval in seconds; a cancelled job stops within this time."""
 RETRY_SECONDS = 1.0
 """Seconds between two attempts while the store is unavailable."""
 

@@ -1,8 +1,8 @@
 """Job document: a job with all its tasks, and its state changes.
 
-A job consists of tasks. For data from a stream, `gather` samples the examples once, so that every attempt gets the
-same. Then the `trial` tasks of a search run, in parallel if there are workers. The result of the last task, `fit`, is
-published. All are in one document, so that any change of a job is one compare-and-set.
+A job consists of tasks. For data from a stream, the task `gather` samples the examples once, so that every attempt gets
+the same examples. Then the `trial` tasks of a search run, in parallel if there are several workers. The result of the
+last task, `fit`, is published. All tasks are in one document, so that any change of a job is one compare-and-set.
 
 The worker of a task holds its lease, identified by a token. The lease is lost when the job is cancelled, or when its
 holder has timed out. The holder must then stop working on the task.
@@ -68,7 +68,7 @@ class Task(StoredPart):
 
     Attributes
     ----------
-    params : all parameters of a trial or a fit; `values` are those that a search varies.
+    params : all parameters of a trial or a fit; `values` are the parameters that a search varies.
     state : waiting (for other tasks), queued, running, done.
     lease : token of the holder while it is running.
     heartbeats : number of heartbeats, which grows while the holder is alive.
@@ -110,7 +110,7 @@ class JobDocument(StoredModel):
     digest : digest of the request with an idempotency key, in hexadecimal.
     checksums : checksums of the datasets by name, at the submission of the job.
     threads, segment_work : settings of every fit.
-    incarnation : number of the model of a search or a dry run; None for other jobs.
+    incarnation : incarnation of the model of a search or a dry run; None for other jobs.
     """
 
     id: str
@@ -297,7 +297,7 @@ class JobDocument(StoredModel):
         )
 
     def log(self, after: int = 0) -> list[LogLine]:
-        """Return the lines that the job did not have yet at a revision."""
+        """Return the lines that were written after a revision."""
         return [LogLine(n=line.n, time=line.time, text=line.text) for line in self.lines if line.after >= after]
 
     def to_job(self) -> Job:

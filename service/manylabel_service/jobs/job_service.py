@@ -34,7 +34,7 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import Store, blob_bytes
 
 MAX_BYTES = 2**19
-"""Maximum bytes of a new job in the store. The results of its trials add to it."""
+"""Maximum bytes of a new job in the store; later, the results of its trials are added."""
 
 Event = tuple[int, str, dict[str, Any]]
 """Revision of the job, the event (``state``, ``progress`` or ``log``), and its data."""
@@ -118,8 +118,8 @@ class JobService:
         return model.incarnation
 
     async def begin_search(self, spec: SearchSpec, incarnation: int, position: str) -> tuple[Job, bool]:
-        """Queue a search or a dry run; return the job, and whether there was one: unfinished, or with a result of the
-        same position.
+        """Queue a search or a dry run. If there is already a job that is unfinished, or whose result is for the same
+        position, return it instead. Returns the job, and whether it existed.
 
         Parameters
         ----------
@@ -145,14 +145,14 @@ class JobService:
         return await self._found([record for record in await self._searches(incarnation) if _judges(record, label)])
 
     async def health(self, incarnation: int) -> tuple[str, dict[str, Any]] | None:
-        """Return what the newest finished search for doubts of a model has found, which has the suggestions for all
-        labels, and the id of its job; None without a search."""
+        """Return the result of the newest finished search for doubts of a model, which has suggestions for all labels,
+        and the id of its job; None if there is no search."""
         return await self._found(
             [record for record in await self._searches(incarnation) if isinstance(record.spec, DoubtsSpec)]
         )
 
     async def _found(self, records: Sequence[JobDocument]) -> tuple[str, dict[str, Any]] | None:
-        """Return what the first finished search has found, and the id of its job."""
+        """Return the result of the first finished search, and the id of its job."""
         for record in records:
             if record.state == "succeeded":
                 with suppress(BlobNotFound, BlobDamaged):
@@ -175,7 +175,8 @@ class JobService:
         return sorted(found, key=lambda record: (record.created, record.id), reverse=True)
 
     async def _check_datasets_again(self, record: JobDocument) -> None:
-        """Withdraw a job whose dataset was deleted while the job was written; later, its datasets cannot be deleted."""
+        """Withdraw a job if its dataset was deleted while the job was written. After this check, its datasets cannot be
+        deleted."""
         for name in record.checksums:
             try:
                 await self._context.datasets.get(name)
@@ -210,7 +211,8 @@ class JobService:
         return record.to_job()
 
     async def uses_dataset(self, name: str) -> bool:
-        """Return whether an unfinished job needs a dataset; raise DocumentNewer if a job that cannot be read may."""
+        """Return whether an unfinished job needs a dataset; raise DocumentNewer if there is a job that cannot be read
+        and may need it."""
         await self._job_store.refresh()
         if (newer := next(iter(self._job_store.newer.values()), None)) is not None:
             raise DocumentNewer(newer.detail)
@@ -219,7 +221,7 @@ class JobService:
     async def watch(self, id: str, after: int | None = None) -> AsyncIterator[Event]:
         """Yield the events of a job from now on, or after a revision, until it ends or is deleted.
 
-        The lines of its log come first (after the revision), then its state. Raises JobNotFound.
+        The lines of its log after the revision come first, then its state. Raises JobNotFound.
         """
         record = await self._job_store.get(id)
         state: str | None = None
@@ -281,9 +283,9 @@ class JobService:
 
         Parameters
         ----------
-        state : of those listed; None for any.
+        state : state of the listed jobs; None for any.
         limit : maximum number of listed jobs.
-        of_interest : returns whether jobs for a model of this name are listed.
+        of_interest : returns whether to list jobs for a model of this name.
         """
         await self._job_store.refresh()
         records = [

@@ -42,7 +42,7 @@ def doubts_key(id: str) -> str:
 
 
 class JobStore:
-    """Reads and changes the jobs of a store, with a cache as of the last `refresh`.
+    """Reads and changes the jobs of a store; has a cache from the last `refresh`.
 
     Attributes
     ----------
@@ -61,15 +61,15 @@ class JobStore:
         self.newer: dict[str, DocumentNewer] = {}
 
     async def add(self, record: JobDocument) -> JobDocument:
-        """Add a job; raises RevisionConflict if there is one with its id."""
+        """Add a job; raise RevisionConflict if a job with this id exists."""
         return await self._documents.put(record.id, record)
 
     async def find(self, id: str) -> JobDocument | None:
-        """Return a job as it is now; None if it does not exist."""
+        """Read the current state of a job; None if it does not exist."""
         return await self._documents.get(id) if 0 < len(id) <= 64 else None
 
     async def get(self, id: str) -> JobDocument:
-        """Return a job as it is now; raises JobNotFound."""
+        """Read the current state of a job; raise JobNotFound if it does not exist."""
         if (record := await self.find(id)) is None:
             raise JobNotFound(id)
         return record
@@ -140,7 +140,7 @@ class JobStore:
 
 
 def _fitting(record: JobDocument) -> JobDocument:
-    """Return the job; one that has grown too large fails with a reason."""
+    """Return the job; if its document has grown too large, return it as failed, with the reason."""
     if len(record.to_bytes()) > MAX_DOCUMENT_BYTES:
         record.give_up("too_large", f"the stored record of the job exceeds {MAX_DOCUMENT_BYTES:,} bytes", now())
     return record

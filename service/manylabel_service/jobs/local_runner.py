@@ -24,7 +24,7 @@ class Runner(Protocol):
 
 
 class LocalRunner:
-    """Runner of a bounded number of tasks in this process, with a class of supervision."""
+    """Runner of a limited number of tasks in this process, each under a supervisor of a given class."""
 
     def __init__(self, context: JobContext, slots: int, supervision: type[Supervision] = Supervision) -> None:
         self._context = context

@@ -1,9 +1,9 @@
 """Monitor of all jobs of a store.
 
 It detects dead workers: a running task sends heartbeats, and the monitor revokes the lease of a task that sent none for
-`LEASE_SECONDS`. It does not use the clock of another machine, and counts only the time during which it could read the
-store: an unavailable store kills no worker. It offers queued tasks to the runner until they are claimed, so a task that
-a queue loses is offered again.
+`LEASE_SECONDS`. It does not use clocks of other machines, and counts only time during which it could read the store, so
+no worker counts as dead because the store is unavailable. It offers queued tasks to the runner until they are claimed,
+so a task that a queue loses is offered again.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from manylabel_service.models.garbage import GarbageCollector
 from manylabel_service.storage import UNREADABLE
 
 MAX_ENDED_JOBS = 1_000
-"""Maximum number of finished jobs stored; the oldest are removed. The versions that they published stay."""
+"""Maximum number of stored finished jobs. Above it, the oldest are removed; the versions that they published stay."""
 COLLECT_SECONDS = 60.0
 """Interval in seconds of removals of old jobs and of steps of garbage collection."""
 MAX_PASSED_SECONDS = 2.0
@@ -134,7 +134,7 @@ class JobMonitor:
         await self._garbage.step()
 
     async def _has_its_model(self, record: JobDocument) -> bool:
-        """Return whether the model of a search for doubts exists, and was not replaced."""
+        """Return whether the model of a search for doubts still exists, and was not replaced."""
         if record.incarnation is None:
             return False
         model = await self._context.store.models.find(record.spec.model)

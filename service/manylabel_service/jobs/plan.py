@@ -22,13 +22,13 @@ Path = tuple[str, ...]
 
 
 async def check(context: JobContext, spec: JobSpec) -> dict[str, str]:
-    """Check that the store has all that a job names, and that these fit together. Raises InvalidJob, DatasetNotFound,
-    ModelNotFound, ModelIsOnline, LimitExceeded or StorageUnavailable.
+    """Check that the store has the datasets and models that a job names, and that they fit together. Raises InvalidJob,
+    DatasetNotFound, ModelNotFound, ModelIsOnline, LimitExceeded or StorageUnavailable.
 
     Returns
     -------
     dict of str to str
-        Checksums of the datasets that it needs, by name.
+        Checksums of the datasets of the job, by name.
     """
     checksums: dict[str, str] = {}
     if isinstance(spec, SearchSpec):
@@ -65,7 +65,7 @@ async def check(context: JobContext, spec: JobSpec) -> dict[str, str]:
 
 
 async def with_split(context: JobContext, spec: JobSpec) -> JobSpec:
-    """Return the job with the split train if it names none and the dataset has train and test."""
+    """Return the job; if it names no split and the dataset has train and test, set its split to train."""
     data = spec.data
     if not isinstance(data, DataOfSet) or data.split is not None:
         return spec
@@ -79,8 +79,8 @@ def _check_learnable(spec: JobSpec, found: DatasetMeta, n_views: int) -> None:
         able = ", ".join(name for name, trainer in TRAINERS.items() if trainer.weights)
         raise InvalidJob(
             ("data", "dataset"),
-            f"must have no weights, because {spec.trainer} does not support them, but {found.name} has them: choose "
-            f"one of {able}",
+            f"must have no weights, because {spec.trainer} does not support weights: choose another dataset, "
+            f"or one of {able}",
         )
     if found.labels == 0:
         raise InvalidJob(("data", "dataset"), f"must have labels; {found.name} has none")
@@ -95,7 +95,7 @@ def _check_learnable(spec: JobSpec, found: DatasetMeta, n_views: int) -> None:
 
 
 def _check_number(spec: JobSpec, n_rows: int, n_labels: int) -> None:
-    """Check that the rows suffice for the labels, the hold-out and the folds, if all are labelled."""
+    """Check that there are enough rows for the labels, the hold-out and the folds, if all rows are labelled."""
     if n_rows < n_labels:
         raise InvalidJob(
             ("data", "dataset"), f"must have at least as many rows as labels ({n_labels:,}), not {n_rows:,}"
@@ -143,7 +143,7 @@ async def _check_stream(context: JobContext, spec: JobSpec, data: DataOfStream) 
 
 
 def plan(spec: JobSpec) -> list[Task]:
-    """Return the tasks of a job, in their order; none is queued yet. Raises InvalidJob."""
+    """Return the tasks of a job, in order; no task is queued yet. Raises InvalidJob."""
     gather = [Task(stage="gather", params={})] if isinstance(spec.data, DataOfStream) else []
     trials = [Task(stage="trial", params=_complete(spec, values), values=values) for values in _combinations(spec)]
     return [*gather, *trials, Task(stage="fit", params=spec.params)]
@@ -199,5 +199,5 @@ def _drawn(values: Any, random: Random) -> Any:
     low, high = values.low, values.high
     whole = isinstance(low, int) and isinstance(high, int)
     number = math.exp(random.uniform(math.log(low), math.log(high))) if values.log else random.uniform(low, high)
-    number = min(max(number, low), high)  # logarithm and exponential may lose a bit
+    number = min(max(number, low), high)  # rounding in logarithm and exponential may leave the range
     return round(number) if whole else number

@@ -25,25 +25,25 @@ KIND = "job-claims"
 NAME = "queue"
 
 CLAIM_SECONDS = 120.0
-"""Seconds after which a claim that this process has seen counts as left by a dead process. The clock of the process
-that made it is not used."""
+"""Seconds after which a claim that this process has seen counts as abandoned by a dead process. The clock of the other
+process is not used."""
 
 log = structlog.get_logger()
 
 
 class Claims(StoredModel):
-    """Claims by job id: Unix time of the claim, which tells it from others, and revision of the job at that time; 0
+    """Claims by job id: the Unix time of the claim, which identifies it, and the revision of the job at that time, 0
     for a new job."""
 
     jobs: dict[str, tuple[float, int]] = Field(default_factory=dict)
 
     def without(self, id: str) -> Self:
-        """Return the claims except that of one job."""
+        """Return the claims without the claim of one job."""
         return self.model_copy(update={"jobs": {other: claim for other, claim in self.jobs.items() if other != id}})
 
 
 class QueueLimit:
-    """Admission control for jobs, which counts those that other servers are about to admit.
+    """Admission control for jobs, including jobs that other servers are about to admit.
 
     A server first claims capacity in a document with optimistic concurrency. A claim counts until its job is visible.
     While this document is damaged, servers only count the visible jobs.
@@ -54,7 +54,7 @@ class QueueLimit:
         self._job_store, self._most = job_store, most
         self._seen: dict[tuple[str, float], float] = {}
         """Time of this process's monotonic clock at which it first saw a claim."""
-        self._turn = asyncio.Lock()  # concurrent claims of one process would only make each other fail
+        self._turn = asyncio.Lock()  # concurrent claims of one process would only conflict
 
     async def check(self) -> None:
         """Raise `JobsFull` if the limit is reached."""

@@ -54,7 +54,7 @@ async def _upgrade(settings: Settings) -> int:
 
 async def upgrade(store: Store) -> int:
     """Raise the format number of a store, and return the earlier number; raise StoreUnusable if a running process does
-    not support the new one.
+    not support the new number.
     """
     before = await store.format()
     if before < FORMAT:

@@ -3,7 +3,8 @@
 The digest contains the parts of the host on which learning can depend:
 
 - the code of learners, records, and the replay of a log;
-- NumPy, which sums and sorts; scikit-learn, whose hash places features; numba and llvmlite, which compile;
+- NumPy, which sums and sorts; scikit-learn, whose hash function assigns features to columns; numba and llvmlite, which
+  compile;
 - Python's version, on which built-in sums depend, and its Unicode version, which defines words;
 - the architecture, and whether numba compiles.
 

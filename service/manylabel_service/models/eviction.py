@@ -1,4 +1,4 @@
-"""Eviction of models from memory: idle ones, and the least recently used when memory exceeds its limit."""
+"""Eviction from memory of idle models, and of the least recently used models when memory exceeds its limit."""
 
 import asyncio
 from collections.abc import Callable
@@ -54,7 +54,7 @@ class Eviction:
 
         Parameters
         ----------
-        room_for : bytes about to be needed.
+        room_for : bytes that will be needed soon.
         spare : model that must not be evicted.
         """
         await self.resident_bytes()
@@ -72,7 +72,7 @@ class Eviction:
                 excess = self._staying_bytes() + room_for - self._most_bytes
 
     async def _leaves(self, replica: HostedModel, reason: str) -> bool:
-        """Start to evict a model; return False if it stays, True if it was evicted or its snapshot is taking long."""
+        """Start to evict a model. Return True if it was evicted, or if its snapshot takes long; False if it stays."""
         task = self._leaving[replica] = asyncio.create_task(self._take_out(replica, reason))
         task.add_done_callback(lambda _: self._leaving.pop(replica))
         await asyncio.wait([task], timeout=PATIENCE_SECONDS)
@@ -99,7 +99,7 @@ class Eviction:
         return True
 
     def _staying_bytes(self) -> int:
-        """Return the bytes of the models in memory that are not being evicted, as last measured."""
+        """Return the last measured bytes of the models in memory that are not being evicted."""
         return self._resident.nbytes - sum(map(self._resident.size, self._leaving))
 
     async def resident_bytes(self) -> int:

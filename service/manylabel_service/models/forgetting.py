@@ -16,7 +16,7 @@ KEPT = (
     "models that were forked from this one, and snapshots that were uploaded elsewhere, keep what they had",
     "datasets and versions made from the stream of this model keep their rows: delete them, and run the jobs again",
     "downloads of the log, of snapshots and of datasets are where they were sent",
-    "stored predictions that were never labelled stay until their time is over",
+    "stored predictions that were never labelled stay until they expire",
     "idempotency keys and keys of streams stay in the log, its history and the archive, so that a repeated request is "
     "recognised; this includes references in them",
 )
@@ -36,7 +36,7 @@ BEYOND_REACH = {
 
 ARCHIVED = "copies of the archive: versions that its bucket keeps, replicas, snapshots of its file system"
 
-ARCHIVED_BEFORE = "what the archive has from before `since`: manylabel restore --without forgets that"
+ARCHIVED_BEFORE = "data in the archive from before `since`: manylabel restore --without removes them"
 
 
 async def ended_receipt(

@@ -1,7 +1,7 @@
-"""Collection of garbage: blobs that no document names, and the remains of deleted models and their lineages.
+"""Collection of garbage: blobs that no document names, and remains of deleted models and their lineages.
 
-A process that died leaves garbage: a blob that no document names yet, or a part of a model whose deletion was not
-completed. Each step examines the next keys of blobs and the next lineages, so its work does not grow with the number of
+Garbage remains if a process dies after it has written a blob and before it writes the document, or while it deletes a
+model. Each step examines the next keys of blobs and the next lineages, so its work does not grow with the number of
 models.
 """
 
@@ -34,9 +34,9 @@ class GarbageCollector:
         self._after = self._after_lineage = ""
 
     async def step(self) -> bool:
-        """Examine the next keys and lineages; return whether the end of both was reached. Raises StorageUnavailable.
+        """Examine the next keys and lineages; return whether the end of both was reached.
 
-        Nothing is deleted that an unreadable document may name.
+        Raises StorageUnavailable. A blob that an unreadable document may name is not deleted.
         """
         keys = await self._store.blobs.keys(after=self._after, limit=KEYS_AT_ONCE)
         self._after = keys[-1] if len(keys) == KEYS_AT_ONCE else ""
@@ -53,21 +53,21 @@ class GarbageCollector:
             after = keys[-1] if keys else ""
 
     async def _examine(self, keys: Iterable[str], of_deleted: bool = False) -> None:
-        """Delete blobs of deleted models and, unless only `of_deleted` ones, old blobs that no document names."""
+        """Delete blobs of deleted models and, unless `of_deleted`, old blobs that no document names."""
         owned = [(owner, list(some)) for owner, some in groupby(keys, _owner) if owner is not None]
         # Read the models after the keys, because a model is created before its blobs.
         there = await self._store.models.existing({incarnation for (_, incarnation), _ in owned}) if owned else {}
         for (kind, incarnation), some in owned:
             files = self._files(kind, incarnation)
-            with suppress(*UNREADABLE):  # the model that uses the document reports it
+            with suppress(*UNREADABLE):  # the model that uses the unreadable document reports it
                 if incarnation not in there:
                     await self._delete(kind, files, some)
-                elif not of_deleted and kind != VERSIONS:  # a trained model removes its own
+                elif not of_deleted and kind != VERSIONS:  # a trained model removes its own unneeded blobs
                     await files.collect_garbage(some)
 
     async def _delete(self, kind: str, files: BlobCollection[Any], keys: Iterable[str]) -> None:
         """Delete the blobs of a deleted model."""
-        # Snapshots without a table may be of a later release, which names its blobs differently.
+        # Snapshots that no table names may belong to a later release, which names blobs differently.
         if kind == SNAPSHOTS and await files.documents.get(files.name) is None:
             await delete_orphans(self._store.blobs, keys, (), before_ms=MAX_MS)  # their server died meanwhile
         elif not await files.is_newer():
@@ -106,7 +106,8 @@ async def collect_garbage(store: Store) -> None:
 
 
 def _owner(key: str) -> tuple[str, int] | None:
-    """Return the kind of a blob and the incarnation of its model; None for other blobs and names of later releases."""
+    """Return the kind of a blob and the incarnation of its model; None for other blobs, and for names that later
+    releases use."""
     kind, _, rest = key.partition("/")
     name = rest.partition("/")[0]
     return (kind, int(name)) if kind in (SNAPSHOTS, HISTORY, VERSIONS) and name.isdecimal() else None

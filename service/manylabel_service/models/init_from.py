@@ -32,14 +32,15 @@ def warm_start(
     """Return the state of a new model with the weights and the names of a version. Raises CannotInitialise,
     VersionDamaged or NotCompiled.
 
-    Only FALT can be initialised: SALT and kernel FALT have further state that depends on their stream.
+    Only FALT can be initialised: SALT and kernel FALT have more state, which depends on their stream.
 
     Parameters
     ----------
-    spec : spec of the new model. Declared features and labels must be those of the version, in the same order.
+    spec : spec of the new model. Declared features and labels must be the same as those of the version, in the same
+        order.
     source, version, data : name of the trained model, the version, and its contents as stored.
-    leaves_scaling, leaves_text : whether the version's scaling, or text options, replace those of the spec; the state
-        has the resulting spec.
+    leaves_scaling, leaves_text : whether the scaling and the text options of the version replace those of the spec; the
+        state has the resulting spec.
     """
     try:
         contents = ModelArtifact.from_bytes(data)

@@ -1,4 +1,4 @@
-"""List of models: those in the memory of this process, and those only in the store."""
+"""List of the models of a store, whether they are in the memory of this process or not."""
 
 import asyncio
 import re
@@ -24,11 +24,12 @@ COUNTED_ENTRIES = 1_000
 MAX_PAGE_MODELS = 1_000
 """Maximum number of models of a page."""
 MAX_SCANNED = 10_000
-"""Number of models in the order of their use after which a page ends, because few of them may match."""
+"""Number of scanned models, in the order of their use, after which a page ends, because few of them may match."""
 
 
 class ListPage(NamedTuple):
-    """Page of a list of models, the names of damaged ones, and where the next page begins; None after the last."""
+    """Page of a list of models, with the names of damaged models, and the position of the next page; None after the
+    last page."""
 
     models: list[dict[str, Any]]
     damaged: list[str]
@@ -53,7 +54,7 @@ class Listing:
 
         Parameters
         ----------
-        patterns : sorted patterns, such as ``"tags-*"``, which match each name once.
+        patterns : sorted patterns, such as ``"tags-*"``; a name must match at most one of them.
         after : name after which the page begins.
         limit : maximum number of models.
         """
@@ -97,7 +98,7 @@ class Listing:
         return await self._page(found, f"{before[0]}.{before[1]}")
 
     async def family(self, leader: str, of_interest: Callable[[str], bool]) -> ListPage:
-        """Return a model and its followers, without those that are not of interest. Raises StorageUnavailable."""
+        """Return a model and its followers, without models that are not of interest. Raises StorageUnavailable."""
         record = await self._store.models.find(leader)
         records = [] if record is None else [record, *await self._store.models.followers(record)]
         return await self._page(
@@ -105,7 +106,7 @@ class Listing:
         )
 
     async def _page(self, records: Sequence[ModelMeta], next: str | None = None) -> ListPage:
-        """Return models with their status; those not in memory with their spec."""
+        """Return the entries of models: the status of those in memory, and the spec of the others."""
         statuses, damaged = [], []
         async for record in in_slices(records):
             hosted = self._resident.get(record.name)
@@ -119,7 +120,7 @@ class Listing:
                     found = await asyncio.to_thread(self.described, record) if large else self.described(record)
                     statuses.append(found)
                 except ReleaseTooOld:
-                    pass  # another release can read it
+                    pass  # another release can read the spec
                 except MemoryError:
                     raise
                 except Exception:  # a spec that cannot be read must not hide the other models
@@ -138,9 +139,10 @@ class Listing:
         return {name for name in names if name not in gone or self._is_serving(name)}
 
     async def log_lags(self, models: Iterable[HostedModel]) -> dict[str, int]:
-        """Return, by model in memory, the number of log entries not applied here, up to about `COUNTED_ENTRIES`.
+        """Return, for each model in memory, the number of log entries that are not applied here, up to about
+        `COUNTED_ENTRIES`.
 
-        Empty if the store does not respond in time.
+        The result is empty if the store does not respond in time.
         """
         serving = [hosted for hosted in models if hosted.serving]
         # The same log may be read by several models.
@@ -163,7 +165,7 @@ class Listing:
         return hosted is not None and hosted.serving
 
     def described(self, record: ModelMeta) -> dict[str, Any]:
-        """Return the list entry of a model that is not in memory; raises like `read_spec`."""
+        """Return the list entry of a model that is not in memory. Raises the errors of `read_spec`."""
         spec, follow = read_spec(record.spec), follow_of(record.spec)
         if isinstance(spec, TrainedSpec):
             return {"name": spec.name, "algorithm": spec.algorithm, "loaded": False}

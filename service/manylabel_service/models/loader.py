@@ -1,4 +1,5 @@
-"""Single-flight loading: concurrent requests for a model share one load, and few loads run at once."""
+"""Single-flight loading: concurrent requests for a model share one load, and the number of concurrent loads is
+limited."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,9 +1,9 @@
 """Processes that share a store.
 
-Each process describes itself in a separate document, which it rewrites every `HEARTBEAT_SECONDS`. A document not
-rewritten for `EXPIRY_SECONDS` is removed: its process has died or hangs. Clocks of other machines are not used, and
-time in which the store was unavailable does not count. With each heartbeat, a process also reads the format number of
-the store, and stops using a store that a newer release has taken over.
+Each process describes itself in a separate document, which it rewrites every `HEARTBEAT_SECONDS`. A document that was
+not rewritten for `EXPIRY_SECONDS` is removed, because its process has died or hangs. Clocks of other machines are not
+used, and time in which the store was unavailable does not count. With each heartbeat, a process also reads the format
+number of the store, and stops using a store that a newer release has taken over.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ EXPIRY_SECONDS = 10.0
 MAX_PASSED_SECONDS = 2 * HEARTBEAT_SECONDS
 """Maximum seconds counted between two polls, in case this process was suspended."""
 MAX_MODELS = 100
-"""Maximum number of models whose positions a replica reports, and of those that it withholds."""
+"""Maximum number of models whose positions a replica reports, and maximum number of withheld models that it reports."""
 
 log = structlog.get_logger()
 
@@ -50,7 +50,7 @@ class Member(StoredModel):
     started_at: str = ""
     ready: bool = False
     models: dict[str, str] = Field(default_factory=dict)
-    """Latest used models in memory with their log positions."""
+    """Log positions of the most recently used models in memory."""
     withheld: dict[str, str] = Field(default_factory=dict)
     """Models that another release must serve, with the error code."""
 
@@ -97,13 +97,14 @@ class Membership:
 
     @property
     def members(self) -> list[Member]:
-        """All members, including this one, in order of their start; the others as of their latest heartbeat."""
+        """All members, including this one, in order of their start. Descriptions of others are from their latest
+        heartbeat."""
         members = [self._description(), *(seen.member for seen in self._others.values())]
         return sorted(members, key=lambda member: (member.started_at, member.id))
 
     @property
     def leads(self) -> bool:
-        """True for the server that has been ready longest, which does the work that only one server must do.
+        """True for the server that has been ready longest, which does the work that only one server should do.
 
         Two servers may both lead for some seconds if one of them hung.
         """
@@ -126,7 +127,7 @@ class Membership:
         """Leave the cluster."""
         if self._own.revision:
             self._own.at(0)
-            with suppress(StorageError):  # it is removed when it expires
+            with suppress(StorageError):  # the description is removed when it expires
                 await self._members.delete(self.id)
 
     def announce(self) -> None:
@@ -144,7 +145,7 @@ class Membership:
                 await self._beat()
             except StoreTooNew as error:
                 self.refusal = error
-                log.error("release_too_old", error=str(error), action="other replicas serve it; run the newer release")
+                log.error("release_too_old", error=str(error), action="run the newer release; other replicas serve it")
             except StorageUnavailable:
                 self._looked_at = 0.0
             except Exception:

@@ -31,7 +31,7 @@ class Promoter:
         self._registry, self._successions = registry, registry.successions
 
     async def promote(self, name: str, key: IdempotencyKey | None, key_id: str | None) -> tuple[Promotion, bool]:
-        """Replace a leader by its follower; return also whether an earlier request with the key did it.
+        """Replace a leader by its follower; also return whether an earlier request with the key did so.
 
         Raises
         ------
@@ -62,7 +62,7 @@ class Promoter:
         return await self._replaced(leader, follower, key, key_id), False
 
     async def _current(self, name: str) -> HostedModel:
-        """Return the stored metadata of a model: another process may have just replaced it."""
+        """Return the metadata of a model from the store, because another process may have just replaced the model."""
         model = await self._registry.get(name)
         if await self._successions.store.models.find(name) == model.record:
             return model
@@ -99,7 +99,7 @@ class Promoter:
             digest=None if key is None else key.digest.hex(),
         )
         name = follower.name
-        busy = NotPromotable(name, f"model {leader.name!r} is already being replaced; try again when that has ended")
+        busy = NotPromotable(name, f"model {leader.name!r} is already being replaced; try again later")
         await self._successions.begin(leader.record, promotion, lambda _: busy)
         task = self._successions.work(leader.name, promotion, self._promote(leader, follower, promotion))
         try:
@@ -119,7 +119,7 @@ class Promoter:
         name, record = leader.name, leader.record
         store, room = self._successions.store, self._successions.room
         ttl_seconds = self._successions.settings.prediction_ttl_seconds
-        for replica in (leader, follower):  # leaves little to replay while the log is sealed
+        for replica in (leader, follower):  # so that little must be replayed while the log is sealed
             await replica.take_snapshot()
         writer = PromotionWriter(record, follower.record, store, room, ttl_seconds)
         staged = await writer.stage((*leader.model.rollbacks, *follower.model.rollbacks))

@@ -66,7 +66,7 @@ VERIFY_SECONDS = 60.0
 
 
 class Registry:
-    """Registry of models: it creates, finds, lists and deletes them, loads them on demand, and evicts idle ones.
+    """Registry that creates, finds, lists and deletes models, loads them on demand, and evicts idle models.
 
     It contains online and trained models, and distinguishes the two only when it creates them.
 
@@ -117,7 +117,7 @@ class Registry:
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Load the functions that all models need, and restore lately used models in the background, if configured.
+        """Load the functions that all models need, and restore recently used models in the background, if configured.
 
         If servers of another build run, models are restored first, for at most `VERIFY_SECONDS`, so that a server that
         must not serve them does not become ready.
@@ -148,10 +148,10 @@ class Registry:
         self.membership.announce()
 
     async def _preload(self) -> None:
-        """Restore the lately used models that are assigned to this server, latest use first, while memory allows.
+        """Restore the recently used models that are assigned to this server, latest use first, while memory allows.
 
-        If servers of another build run, all lately used models count as assigned, because this server must agree with
-        the others on each. The work takes at most half of the time of the event loop.
+        If servers of another build run, all recently used models count as assigned, because this server must verify
+        that it computes the same state of each. The work takes at most half of the time of the event loop.
         """
         late: list[tuple[str, float, NotCompiled]] = []
         try:
@@ -172,7 +172,7 @@ class Registry:
         self._tasks.append(asyncio.create_task(self._preload_late(late)))
 
     async def _preload_late(self, late: Iterable[tuple[str, float, NotCompiled]]) -> None:
-        """Restore models once their functions are compiled."""
+        """Restore models when their functions are compiled."""
         for name, used_at, first in late:
             needs: NotCompiled | None = first
             while needs is not None:
@@ -194,7 +194,7 @@ class Registry:
     async def restore(self, name: str, used_at: float) -> NotCompiled | None:
         """Restore a model for which no request waits; return the error if its functions are being compiled.
 
-        After any other error, its next request tries again.
+        After another error, the next request for the model tries again.
 
         Parameters
         ----------
@@ -254,7 +254,8 @@ class Registry:
         return await self._host(replica)
 
     async def _restore(self, replica: HostedModel) -> None:
-        """Restore a model; if another build serves the store, only if both compute identical states."""
+        """Restore a model. If another build serves the store, raise an error unless both builds compute identical
+        states."""
         await replica.restore(verify=self.membership.must_agree and replica.leads)
 
     async def stop(self) -> None:
@@ -283,9 +284,10 @@ class Registry:
 
     @property
     def failed(self) -> list[str]:
-        """Names of models that could not be restored, have failed or are damaged; other models are not affected.
+        """Names of models that could not be restored, have failed or are damaged, including trained models whose served
+        version cannot be loaded.
 
-        They include trained models whose served version cannot be loaded.
+        Other models are not affected.
         """
         impaired = {replica.name for replica in self._replicas.values() if replica.impaired}
         return sorted(self._damaged | impaired | self._restarts.waiting)
@@ -334,14 +336,14 @@ class Registry:
         return hosted is not None and hosted.record == record
 
     def arrivals(self) -> set[HostedModel]:
-        """Return a set with the models in memory, to which each model is added that comes later, until `end_arrivals`;
+        """Return a set with the models in memory. Models that are loaded later are added to it until `end_arrivals`;
         the caller removes the models that it has examined."""
         arrived = set(self._replicas.values())
         self._replicas.arrivals.append(arrived)
         return arrived
 
     def end_arrivals(self, arrived: set[HostedModel]) -> None:
-        """End the additions to a set."""
+        """Stop adding models to a set from `arrivals`."""
         self._replicas.arrivals = [each for each in self._replicas.arrivals if each is not arrived]
 
     async def resident_bytes(self) -> int:
@@ -380,7 +382,7 @@ class Registry:
         return Lease(self, name)
 
     async def check_gone(self, model: HostedModel) -> None:
-        """Raise ModelNotFound if a model that is gone was deleted, NotReady if another one has its name."""
+        """Raise ModelNotFound if a model was deleted, and NotReady if another model has its name now."""
         await model.sync()  # this process may not have noticed the deletion yet
         await self.get(model.name)
         raise NotReady(f"model {model.name!r} was replaced meanwhile")
@@ -391,20 +393,21 @@ class Registry:
             model.poll()
 
     async def _still_there(self, replica: HostedModel) -> bool:
-        """Return whether a failed model still exists; this needs a look-up, because its log is not followed."""
+        """Return whether a failed model still exists. This needs a look-up in the store, because the log of a failed
+        model is not followed."""
         record = await self._store.models.find(replica.record.name)
         if record != replica.record:
             self._forget(replica)
         return record == replica.record
 
     async def list(self, patterns: Sequence[str] = (ANY,)) -> tuple[list[dict[str, Any]], list[str]]:
-        """List models by name with their status; for models not in memory, with their spec.
+        """List models by name with their status; models that are not in memory have only their spec.
 
-        Returns the names of damaged ones too. Raises NotReady or StorageUnavailable.
+        Also returns the names of damaged models. Raises NotReady or StorageUnavailable.
 
         Parameters
         ----------
-        patterns : sorted patterns of the names, which match each name once.
+        patterns : sorted patterns of the names; a name must match at most one of them.
         """
         self.require_ready()
         models, damaged, page = list[dict[str, Any]](), list[str](), await self.listing.page(patterns)
@@ -428,7 +431,7 @@ class Registry:
         tiers = tiers_of_spec(spec) if state is None else (*tiers_of_spec(spec), *tiers_of_model(state))
         await self.kernels.gate.wait(tiers, on_disk=True)
         data = spec.to_bytes()
-        # A spec may declare hundreds of thousands of names; a thread makes the state of these.
+        # A spec may declare hundreds of thousands of names, so a thread makes the state.
         empty = None if state or follow or len(data) > SMALL_SPEC_BYTES else OnlineModel(spec)
         check_size(spec, state or empty, self._settings)
         self._creating.add(spec.name)
@@ -512,13 +515,13 @@ class Registry:
         await self._delete(record)
 
     async def followers_besides(self, records: Sequence[ModelMeta]) -> Sequence[ModelMeta]:
-        """Return the followers of models that are not among these themselves. Raises StorageError."""
+        """Return the followers of some models, without those that are among these models. Raises StorageError."""
         known = {record.incarnation for record in records}
         found = [await self._store.models.followers(record) for record in records]
         return [each for followers in found for each in followers if each.incarnation not in known]
 
     async def delete_all(self, records: Sequence[ModelMeta], deleted: MutableSequence[str]) -> None:
-        """Delete models, followers before their leaders; a model that is gone is skipped.
+        """Delete models, followers before their leaders; models that no longer exist are skipped.
 
         Raises StorageError; `deleted` then has the names of the models that are deleted.
         """
@@ -539,7 +542,7 @@ class Registry:
     async def _delete(self, record: ModelMeta) -> None:
         name = record.name
         self._restarts.forget(name)
-        hosted = self._replicas.get(name)  # which may notice the deletion, and unregister itself, before this returns
+        hosted = self._replicas.get(name)  # it may notice the deletion and unregister itself meanwhile
         await self._store.models.delete(record)
         self._damaged.discard(name)
         with suppress(StorageUnavailable):  # the remaining blobs are deleted later
@@ -564,7 +567,7 @@ class Registry:
             raise
         except MemoryError as error:
             raise _short_of_memory(record.name) from error
-        except Exception as error:  # whatever it contains, it must not prevent other models from serving
+        except Exception as error:  # a damaged spec must not prevent other models from serving
             damaged = error if isinstance(error, ModelDamaged) else ModelDamaged(record.name, f"its spec: {error}")
             log.error("model_damaged", model=record.name, incarnation=record.incarnation, error=str(error))
             self._damaged.add(record.name)
@@ -612,7 +615,7 @@ class Registry:
             if resident is not None and resident.record == record and not resident.crashed:
                 return resident
             if record.name not in self._last_uses:
-                with suppress(StorageFull):  # then nothing can be learnt either
+                with suppress(StorageFull):  # then the model cannot learn either
                     await self._store.models.use({record.name: 0})
             if self._replicas.nbytes + self._settings.max_model_bytes > self._settings.max_resident_bytes:
                 await self._eviction.sweep(room_for=await self._size_bytes(record))
@@ -623,7 +626,7 @@ class Registry:
     async def _size_bytes(self, record: ModelMeta) -> int:
         """Return the approximate size of a model to be loaded."""
         if is_trained(record.spec):
-            with suppress(*UNREADABLE):  # its load reports this
+            with suppress(*UNREADABLE):  # loading the model reports the error
                 target = (await VersionStore(record, self._store).read()).target
                 return 0 if target is None else target.size_bytes
             return 0
@@ -643,7 +646,7 @@ class Registry:
             replica.handle_error(ModelGone(record.name, record.incarnation))
 
     def _crashed(self, replica: HostedModel) -> NotReady:
-        """Have a model restored after an unexpected error; release it, unless it still predicts."""
+        """Schedule the restart of a model after an unexpected error; release the model, unless it still predicts."""
         learning = replica.answers if isinstance(replica, TrainedModel) else replica
         seconds = self._restarts.note(replica.record, learning.position)
         if replica.state is ModelLifecycle.CRASHED:
@@ -695,5 +698,5 @@ def _short_of_memory(name: str) -> NotReady:
 
 
 def _followed(follow: Follow) -> str:
-    """Return the name that errors use for the limit on followers."""
+    """Return the text for the limit on followers in errors."""
     return f"followers of model {follow.model!r}"

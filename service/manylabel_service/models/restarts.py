@@ -12,7 +12,7 @@ from manylabel_service.errors import ModelNotFound, NotReady, StorageError
 from manylabel_service.storage import ModelMeta, position_key
 
 PAUSES_SECONDS = (1.0, 300.0)
-"""Seconds before the first restart, and the maximum; they double as long as the model fails at the same position."""
+"""Minimum and maximum seconds before a restart; they double each time the model fails at the same position."""
 
 log = structlog.get_logger()
 
@@ -48,9 +48,9 @@ class Restarts:
     def note(self, record: ModelMeta, position: str) -> float:
         """Note that a model has failed at a position; return the seconds until its restart.
 
-        A model that has learnt more since its last failure is restarted soon. One that fails again at the same position
-        waits longer each time, because a restore takes time and memory from the others. It is never given up: the cause
-        may be a lack of memory, which ends without notice.
+        A model that has learnt more since its last failure is restarted soon. A model that fails again at the same
+        position waits longer each time, because a restore takes time and memory from other models. Restarts never end,
+        because the cause may be a temporary lack of memory.
         """
         least, most = PAUSES_SECONDS
         before = self._crashes.get(record.name)
@@ -98,7 +98,7 @@ class Restarts:
     async def _try(self, name: str, crash: _Crash) -> None:
         try:
             await self._restart(name)
-            crash.due = None  # also if another load had restored it; a further error has replaced the crash
+            crash.due = None  # also if another load had restored it; a later error has replaced the crash
         except ModelNotFound:
             self.forget(name)
         except (NotReady, StorageError):

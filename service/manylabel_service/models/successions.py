@@ -1,10 +1,10 @@
 """Replacement of models by their successors, and recovery after a crash.
 
-The lineage document first gets the change and its owner, and then the staged successors. Their data is written almost
-up to the end of the log. The log is sealed, and the rest is written. The successors take the names in one step of the
-store, and the old models are purged. A process that finds a change whose owner is dead checks whether the successor has
-the name. If so, it purges the old models. If not, it discards the successors, which prevents an owner that was only
-paused from completing the change, and unseals the log.
+The change and its owner are first written to the lineage document, then the staged successors. The data of the
+successors is written almost up to the end of the log; then the log is sealed, and the rest is written. The successors
+get the names atomically, and the old models are purged. A process that finds a change whose owner is dead checks
+whether the successor has the name. If so, it purges the old models. If not, it discards the successors, which prevents
+an owner that was only paused from completing the change, and unseals the log.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class Successions:
         """Lineages with a running change, as `look` has found them."""
 
     async def is_same(self, name: str, one: int, other: int) -> bool:
-        """Return whether two incarnations belong to one model that was replaced in between."""
+        """Return whether two incarnations are the same model, which was replaced in between."""
         return {one, other} <= {*(await self.lineages.find(name)).incarnations}
 
     async def delete(self, name: str) -> None:
@@ -83,13 +83,13 @@ class Successions:
         await self.lineages.delete(name)
 
     async def clear(self, name: str) -> None:
-        """Remove the lineage that a deleted model of this name left, before another is created.
+        """Remove the lineage of a deleted model, before another model of this name is created.
 
         Raises DocumentNewer.
         """
         try:
             left = await self.lineages.get(name)
-        except DocumentDamaged as error:  # it belongs to no model
+        except DocumentDamaged as error:  # the lineage belongs to no model
             await self.lineages.delete(name, error.revision)
         else:
             # Another process may have created the model before the lineage was read.
@@ -103,7 +103,7 @@ class Successions:
 
         Parameters
         ----------
-        busy : creates the error for another running change with an id.
+        busy : creates the error to raise while another change, with this id, is running.
         """
         self._changes.add(change.id)
         try:
@@ -128,7 +128,8 @@ class Successions:
                 return
 
     def work(self, name: str, change: Change, working: Coroutine[Any, Any, None]) -> _Work:
-        """Start the work on a change of a model; a failure is undone, or completed if the replacement had succeeded.
+        """Start the work on a change of a model. If it fails, the change is undone, or completed if the names were
+        already replaced.
 
         The task returns the error that ended it.
         """
@@ -172,14 +173,14 @@ class Successions:
         await self.lineages.update(name, noting)
 
     async def check_state(self, replica: Replica, position: str, checksum: str) -> None:
-        """Raise ReplayDiffers unless the replay of its history gives the state of a serving model."""
+        """Raise ReplayDiffers unless a replay of the history gives the state of the serving model."""
         await replica.sync()
         if not replica.serving:
             return  # the model is no longer in memory
         found = await asyncio.to_thread(replica.model.checksum)
         if (replica.position, found) != (position, checksum):
             raise ReplayDiffers(
-                f"the history does not lead to the state that {replica.name} has at position {position}"
+                f"replay of the history gives another state than {replica.name} has at position {position}"
             )
 
     async def replace(self, name: str, change: Change, successions: Pairs) -> None:
@@ -198,13 +199,13 @@ class Successions:
             self.on_replaced(old)
             await self.room.settled(old.incarnation)
             await CatalogueStore(old, self.store).delete_all()
-            await self.store.snapshots.forget(old.incarnation)  # the store may have failed to do so, or have died
+            await self.store.snapshots.forget(old.incarnation)  # this may have failed before
         if isinstance(change, Receipt):
             await self.erase()
         await self.finish(name, change)
 
     async def erase(self) -> None:
-        """Delete what is left of deleted models, such as followers: servers may have died before they did so."""
+        """Delete the remains of deleted models, such as followers, if servers died before they deleted them."""
         await GarbageCollector(self.store).delete_remains()
         await self.store.erased()
 
@@ -240,7 +241,7 @@ class Successions:
             await asyncio.sleep(POLL_SECONDS)
 
     async def look(self) -> None:
-        """Complete such changes once."""
+        """Complete unfinished changes once."""
         with suppress(StorageUnavailable):
             async with self.lineages.changes() as (found, names):
                 for name, lineage in found.items():
@@ -308,7 +309,7 @@ class Successions:
             return
         for successor in staged:
             await CatalogueStore(successor, self.store).delete_all()
-            await self.store.snapshots.forget(successor.incarnation)  # the store may have failed to do so
+            await self.store.snapshots.forget(successor.incarnation)  # the store may have failed before this was done
         with suppress(ModelGone):
             await self.store.logs.seal(ModelMeta(name, lineage.incarnation, b""), False)
         await self.finish(name, change, reason)

@@ -1,4 +1,5 @@
-"""Times of the last use of models, which decide what a server restores after a start, and order lists."""
+"""Times of the last use of models: a server restores recently used models after a start, and lists can be sorted by
+them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -14,7 +15,7 @@ from manylabel_service.storage import Store
 from manylabel_service.storage.models import Use
 
 RECORD_SECONDS = 10.0
-"""Interval in seconds at which the times of models used since are recorded; a killed process loses as much."""
+"""Interval in seconds between two recordings of uses; a killed process loses the uses since the last one."""
 
 PAGE_MODELS = 100
 """Number of models read at a time."""
@@ -44,7 +45,7 @@ class Uses:
             try:
                 await self.record()
             except StorageError:
-                pass  # they are recorded later
+                pass  # the uses are recorded later
             except Exception:
                 log.exception("uses_not_recorded")
 
@@ -66,7 +67,7 @@ class Uses:
     async def recent(self, seconds: float = 0.0) -> AsyncIterator[tuple[Use, float]]:
         """Yield the models used within a number of seconds (0: all), latest use first; raises StorageError.
 
-        Each comes with the time.monotonic() of its last use, or an earlier time.
+        Each model has the time.monotonic() of its last use, or an earlier time.
         """
         before = None
         while True:
@@ -82,5 +83,5 @@ class Uses:
 
 
 def assigned_to(name: str, members: Iterable[str]) -> str:
-    """Return the member that a model is assigned to, by rendezvous hashing: few models move when members change."""
+    """Return the member to which a model is assigned. By rendezvous hashing, few models move when members change."""
     return max(members, key=lambda member: blake2b(f"{member} {name}".encode(), digest_size=8).digest())

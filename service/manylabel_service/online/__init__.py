@@ -1,1 +1,1 @@
-"""Online models: deterministic replay of a log, and the handling of requests."""
+"""Online models: deterministic replay of logs, and handling of requests."""

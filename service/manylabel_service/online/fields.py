@@ -27,14 +27,13 @@ READ_AT_ONCE = 20_000
 N_EXAMPLES = 3
 """Number of example values of a field."""
 MANY = 20
-"""Number of categories from which the warnings about codes and ids are given."""
+"""Minimum number of categories for the warnings about codes and ids."""
 FEW = 3
-"""Number of categories from which the warnings about dates and written numbers are given."""
+"""Minimum number of categories for the warnings about dates and written numbers."""
 MOST = 0.9
-"""Share of the categories, or of the examples, from which they are given."""
+"""Minimum share of the categories, or of the examples, for these warnings."""
 N_BEFORE, SHARE_BEFORE = 20, 0.05
-"""Least number, and share, of the values of a number before a change of its level that make the change a warning; a few
-wild values are none."""
+"""A change of the level of a number is reported if at least this number, and this share, of its values came before."""
 SHOWN_CHARACTERS = 80
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
@@ -74,7 +73,7 @@ class ModelFields:
         self._fields: dict[str, _Field] = {}
         self._alike: dict[str, list[str]] = {}
         self._n_read = 0
-        # Columns of categories, and the number of the field of each; without those of texts.
+        # Columns of categories, and for each the number of its field; texts are not included.
         self._columns, self._owners = array("i"), array("i")
 
     def to_json(self, model: OnlineModel) -> dict[str, Any]:
@@ -132,7 +131,7 @@ class ModelFields:
         return found
 
     def _totals(self, counts: FeatureCounts | None) -> NDArray[np.float64]:
-        """Return how often each field had a category, (n_fields,); zeros if unknown."""
+        """Return the number of times each field had a category, shape (n_fields,); zeros if unknown."""
         totals = np.zeros(len(self._fields))
         if counts is not None and self._columns:
             columns, owners = np.array(self._columns), np.array(self._owners)
@@ -177,7 +176,7 @@ class ModelFields:
 
 
 def _examples(field: _Field, totals: NDArray[np.float64], counts: FeatureCounts | None) -> float:
-    """Return the number of examples with a field; that of a text is unknown, so texts are listed first."""
+    """Return the number of examples with a field. It is unknown for texts; they are listed first."""
     if counts is None:
         return 0.0
     return float("inf") if field.is_text else totals[field.number] + _having(field.column, counts)
@@ -196,7 +195,7 @@ def _kind_of_number(column: int | None, counts: FeatureCounts | None) -> str:
 
 
 def _last(column: int | None, counts: FeatureCounts | None) -> list[float]:
-    """Return the last value of a number, or 0 if there was no other."""
+    """Return the last nonzero value of a number; 0 if all values were 0."""
     if counts is None or column is None or not _having(column, counts):
         return []
     return [float(str(np.float32(counts.last[column])))] if counts.nonzero[column] else [0.0]
@@ -218,7 +217,7 @@ def _warnings_of_lengths(lengths: dict[int, int]) -> list[str]:
         return []
     listed = " and ".join(f"{length:,}" for length in lengths)
     settled = [length for length, seen in lengths.items() if seen >= SETTLED]
-    return [f"had vectors of {listed} numbers" + (f": the field takes {settled[0]:,} now" if settled else "")]
+    return [f"had vectors of {listed} numbers" + (f": only {settled[0]:,} are accepted now" if settled else "")]
 
 
 def _warnings_of_kinds(kinds: list[str], n_number: float, n_category: float, counts: FeatureCounts | None) -> list[str]:

@@ -20,7 +20,7 @@ async def begin_follower(
     Parameters
     ----------
     leader : the model to follow.
-    spec : spec of the follower; texts, features and labels that are not set are copied from the leader.
+    spec : spec of the follower. Its text options, features and labels are copied from the leader if they are not set.
     from_start : whether the follower begins at the start of the history; otherwise it begins now.
     until : last position or time (milliseconds of Unix time) to learn; None: no end.
 

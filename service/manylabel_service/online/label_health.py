@@ -1,7 +1,8 @@
-"""Health of the vocabulary of a model: suggestions by its counts, and those that a search has found, as rows.
+"""Suggestions for the labels of a model, as rows: some follow from its counts, others were found by a search.
 
-A row has what `manylabel_core.label_health.Suggestion` has, with names. The counts of a model say which names differ
-only in spelling, and which rare labels are no longer used; other rules need the examples.
+A row has the fields of `manylabel_core.label_health.Suggestion`, with names of labels. The counts of a model are
+sufficient to find names that differ only in spelling, and rare labels that are no longer used; other suggestions need
+the examples.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -21,17 +22,17 @@ from manylabel_service.online.state.model import OnlineModel
 MAX_SUGGESTIONS = 1_000
 """Maximum number of suggestions of a kind."""
 MAX_GROUPED_CHARACTERS = 5_000
-"""Maximum length together of the names of labels in groups or with a parent, of a model whose suggested parents have a
-request: it names all of them."""
+"""Maximum total length of the names of labels in groups or with a parent. Above it, suggested parents have no request,
+because the request would name all these labels."""
 
 _BY_COUNTS = ("spelling", "rare")
-"""Rules of which a model needs no search."""
+"""Rules that need only the counts of a model, and no search."""
 
 Row = dict[str, Any]
 
 
 class VocabularyFacts(NamedTuple):
-    """Copied facts of a model that suggestions need.
+    """Copy of the facts of a model that suggestions need.
 
     Attributes
     ----------
@@ -70,13 +71,13 @@ class VocabularyFacts(NamedTuple):
 
 
 def row_of(suggestion: Suggestion, names: Sequence[str]) -> Row:
-    """Return a suggestion with names."""
+    """Return a suggestion as a row, with names of labels."""
     other = None if suggestion.other is None else names[suggestion.other]
     return {**suggestion._asdict(), "label": names[suggestion.label], "other": other}
 
 
 def rows_of(suggestions: Sequence[Suggestion], names: Sequence[str]) -> list[Row]:
-    """Return the strongest suggestions of each kind with names."""
+    """Return the strongest suggestions of each kind as rows."""
     left = dict.fromkeys(KINDS, MAX_SUGGESTIONS)
     rows = []
     for suggestion in suggestions:
@@ -87,7 +88,8 @@ def rows_of(suggestions: Sequence[Suggestion], names: Sequence[str]) -> list[Row
 
 
 def current_rows(rows: Sequence[Row], current: Callable[[str], str]) -> list[Row]:
-    """Return rows of a search with current names, without those of labels that were merged since."""
+    """Return the rows of a search with current names of labels; rows about labels that were merged since are
+    omitted."""
     named = [
         {**row, "label": current(row["label"]), "other": None if row["other"] is None else current(row["other"])}
         for row in rows
@@ -100,7 +102,7 @@ def suggestions(vocabulary: VocabularyFacts, found: Sequence[Row], path: str) ->
 
     Parameters
     ----------
-    vocabulary : of the model.
+    vocabulary : facts of the model.
     found : rows of a search with current names.
     path : path of the model, for requests.
 
@@ -137,7 +139,8 @@ def suggestions(vocabulary: VocabularyFacts, found: Sequence[Row], path: str) ->
 def _with_requests(
     rows: Sequence[Row], vocabulary: VocabularyFacts, columns: dict[str, int], path: str
 ) -> Iterator[Row]:
-    """Yield rows as in the HTTP interface, without parents that the groups do not allow, and merges within a group."""
+    """Yield rows as in the HTTP interface. Parents that contradict the groups, and merges within a group, are
+    omitted."""
     groups, parents = vocabulary.groups["groups"], vocabulary.groups["parents"]
     groups_of: dict[str, set[int]] = {label: set() for pair in parents.items() for label in pair}
     for number, group in enumerate(groups):

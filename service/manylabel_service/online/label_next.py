@@ -17,7 +17,7 @@ from manylabel_service.online.replica import Replica
 from manylabel_service.slices import in_slices
 
 ALIKE = 0.9
-"""Cosine similarity from which two examples count as near-duplicates."""
+"""Minimum cosine similarity of two near-duplicates."""
 
 ALIKE_AMONG = 20
 """Number of candidates checked for near-duplicates, as a multiple of the limit."""
@@ -30,7 +30,7 @@ UnitRow = tuple[NDArray[np.int64], NDArray[np.float64]]
 class Unlabelled:
     """Stored prediction without labels.
 
-    `record` is the example as posted, in JSON, if stored. `auto` and `review` are the served ones, if precision was
+    `record` is the example as posted, in JSON, if stored. `auto` and `review` are the served values, if precision was
     promised.
     """
 
@@ -43,9 +43,9 @@ class Unlabelled:
 
 @dataclass(frozen=True, slots=True)
 class RankedPredictions:
-    """Stored predictions to label next, chosen from `candidates` by their uncertainty in the state at a position.
+    """Stored predictions to label next, selected from `candidates` by their uncertainty in the state at a position.
 
-    `current` has what the model predicts now for each.
+    `current` has the current predictions of the model for them.
     """
 
     predictions: Sequence[Unlabelled]
@@ -62,8 +62,9 @@ async def label_next(replica: Replica, limit: int, order: str) -> RankedPredicti
     ----------
     replica : the model.
     limit : maximum number returned.
-    order : "newest" first; "uncertainty": most uncertain first, near-duplicates last; "review": those that need review
-        by the served decision, most uncertain first. At most the newest `max_ranked_predictions` are compared.
+    order : "newest": newest first; "uncertainty": most uncertain first, near-duplicates last; "review": only
+        predictions that need review according to the served decision, most uncertain first. At most the newest
+        `max_ranked_predictions` are compared.
     """
     replica.check_serving()
     store, by_uncertainty = replica.prediction_store, order != "newest"
@@ -83,16 +84,17 @@ async def label_next(replica: Replica, limit: int, order: str) -> RankedPredicti
 
 
 async def needing_review(replica: Replica, since_ms: int, until_ms: int, least: float) -> list[tuple[float, str]]:
-    """Return unlabelled stored predictions that need review, most uncertain first, with ids.
+    """Return unlabelled stored predictions that need review, with their ids, most uncertain first.
 
-    If the model promises a precision, the served decision counts, as in the order "review" of `label_next`. At most the
-    newest `max_ranked_predictions` of the period are compared. Raises NotReady, StorageUnavailable or ModelGone.
+    If the model promises a precision, the served decision says which ones need review, as in the order "review" of
+    `label_next`. At most the newest `max_ranked_predictions` of the period are compared. Raises NotReady,
+    StorageUnavailable or ModelGone.
 
     Parameters
     ----------
     replica : the model.
     since_ms, until_ms : bounds of the prediction times in milliseconds of Unix time; the first is exclusive.
-    least : uncertainty, 0 to 1, from which a prediction needs review if the model promises no precision.
+    least : minimum uncertainty, 0 to 1, of a prediction that needs review, if the model promises no precision.
     """
     replica.check_serving()
     store, found = replica.prediction_store, list[tuple[float, str]]()

@@ -1,7 +1,7 @@
 """Stored predictions for delayed labels: features and returned scores.
 
-They are encoded like log entries: msgpack, little-endian float32 and int32, float64 for scores. So learning and metrics
-give the same bits on any machine.
+They are encoded like log entries: msgpack, with little-endian float32 and int32, and float64 for scores. So learning
+and metrics compute identical bits on any machine.
 """
 
 import asyncio
@@ -88,9 +88,10 @@ class PredictionStore:
         columns_of: Callable[[Iterable[str]], Sequence[int]] | None = None,
         records: Sequence[bytes] | None = None,
     ) -> None:
-        """Store features and returned scores under each id until they expire, except for those not to be stored.
+        """Store features and returned scores under their ids until they expire; predictions with `stored` false are
+        omitted.
 
-        The scores of a prediction belong to the first labels, in order, unless `columns_of` returns the columns of
+        The scores of a prediction belong to the first labels, in order, unless `columns_of` returns the columns of its
         labels (-1: no column). `records` are the examples as posted, in JSON, if they must be stored too.
         """
         parts = zip(ids, xs, predictions, repeat(None) if records is None else records, strict=False)
@@ -101,7 +102,7 @@ class PredictionStore:
         )
 
     async def put_answers(self, ids: Sequence[str], predictions: Sequence[Prediction], version: int) -> None:
-        """Store predictions of a version of a trained model, without features; raises like `put`."""
+        """Store predictions of a version of a trained model, without features. Raises the errors of `put`."""
         answers = (
             StoredPrediction(NO_FEATURES, prediction.margins, ServedBy(version, tuple(prediction.scores)))
             for prediction in predictions
@@ -133,10 +134,10 @@ class PredictionStore:
     async def newest(
         self, wanted: Callable[[str], bool], most: int, since_ms: int = -1, until_ms: int = MAX_MS
     ) -> AsyncIterator[list[tuple[str, StoredPrediction]]]:
-        """Yield the requested stored predictions, at most `most`, newest first, in batches. Raises
-        StorageUnavailable or ModelGone.
+        """Yield at most `most` stored predictions, newest first, in batches.
 
-        Yields only those after `since_ms` and up to `until_ms`, in milliseconds of Unix time.
+        Raises StorageUnavailable or ModelGone. The predictions are from after `since_ms` and up to `until_ms`, in
+        milliseconds of Unix time.
         """
         before: str | None = None
         while most > 0 and (ids := await self._store.predictions.ids(self._record, PAGE, before)):
@@ -149,11 +150,11 @@ class PredictionStore:
                 return
 
     async def find(self, ids: Sequence[str]) -> list[tuple[str, StoredPrediction]]:
-        """Return the predictions that are still stored and intact, with their ids; raises like `newest`."""
+        """Return the predictions that are still stored and intact, with their ids. Raises the errors of `newest`."""
         kept = await self._store.predictions.get(self._record, ids)
         found = []
         async for id, packed in in_slices(zip(ids, kept, strict=True)):
-            with suppress(ReleaseTooOld):  # only the newer release lists it
+            with suppress(ReleaseTooOld):  # only the newer release can read it
                 if packed is not None and (one := self._intact(id, packed)) is not None:
                     found.append((id, one))
         return found
@@ -166,7 +167,7 @@ class PredictionStore:
         expired_at_ms = timestamp_of(id) + 1000 * self._ttl_seconds
         if expired_at_ms > now_ms():
             raise PredictionNotFound(id)
-        raise PredictionExpired(id, f"{rfc3339(expired_at_ms)} (ttl {self._ttl_seconds:g} s)")
+        raise PredictionExpired(id, f"it was stored until {rfc3339(expired_at_ms)} (ttl {self._ttl_seconds:g} s)")
 
     def _intact(self, id: str, kept: bytes) -> StoredPrediction | None:
         try:

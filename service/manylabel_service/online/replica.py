@@ -72,18 +72,20 @@ from manylabel_service.storage import (
 T = TypeVar("T")
 
 EXPLAINED_AT_ONCE = 2**14
-"""Maximum labels times values that are explained on the event loop, in about a millisecond; a thread explains more."""
+"""Maximum number of labels times values that are explained on the event loop, in about a millisecond; above it, a
+thread is used."""
 EXPLAIN_VALUES = 256
-"""Number of values whose contributions take as long as the other work for a label."""
+"""Number of values whose contributions take as much time as the other work for a label."""
 
 
 SERVED_AT_ONCE, SERVED_SECONDS = 100, 1.0
-"""Number of served predictions, and seconds since the last time, after which their counts are logged with the next
+"""Number of served predictions, and seconds, after which the counts of served predictions are logged with the next
 prediction. A crash loses only counts that were not logged."""
 
 
 class ServedCounts:
-    """Counts of predictions served under a promise of parity, other than audits, that are not in the log yet."""
+    """Counts of predictions that were served under a promise of parity, without audits, and that are not in the log
+    yet."""
 
     def __init__(self, version: int) -> None:
         self.version = version
@@ -108,7 +110,7 @@ class ServedCounts:
         self.empty += empty and not ask
 
     def take(self, other: "ServedCounts") -> None:
-        """Add the counts of others, if they belong to the same promise."""
+        """Add other counts, if they belong to the same promise."""
         if other.version == self.version:
             self.answered += other.answered
             self.empty += other.empty
@@ -165,7 +167,7 @@ class Replica(Applier):
         }
 
     def details(self) -> dict[str, Any]:
-        """Return the status with the fields of records; raise like `status`."""
+        """Return the status with the fields of records. Raises the errors of `status`."""
         status, model = self.status(), self.model
         if self._fields is None or self._fields.features is not model.features:
             self._fields = ModelFields(model.features, self._records.text)
@@ -184,8 +186,8 @@ class Replica(Applier):
         )
 
     def measures(self) -> dict[str, Any]:
-        """Return the metrics, cumulative and of the window, and drift, if drift detection is on; raise like
-        `status`."""
+        """Return the metrics, cumulative and of the window, with the drift alarms if drift detection is enabled. Raises
+        the errors of `status`."""
         self.check_serving()
         return {**measured(self.model.prequential), **self.model.drift()}
 
@@ -235,7 +237,7 @@ class Replica(Applier):
         Parameters
         ----------
         xs : examples.
-        at_least : position that the response must include; waits for it up to a timeout.
+        at_least : position up to which the prediction must include all updates; the call waits for it up to a timeout.
         probabilities : whether to return probabilities.
         explainer : explains the predicted labels.
         """
@@ -262,7 +264,7 @@ class Replica(Applier):
         return self._checked(begin, part).predicting(part, probabilities)
 
     def _checked(self, begin: int, part: Sequence[Features]) -> OnlineModel:
-        """Return the model, which the examples fit; raise InvalidExample or NotCompiled."""
+        """Check that the examples fit the model, and return the model; raise InvalidExample or NotCompiled."""
         if GATE.closed:
             GATE.require(tiers_of_examples(part))
         model = self.model
@@ -271,7 +273,7 @@ class Replica(Applier):
         return model
 
     async def _explained(self, xs: Sequence[Features], probabilities: bool, explainer: Explainer) -> list[Prediction]:
-        """Return predictions with explanations; nothing is learnt while a thread makes a long one."""
+        """Return predictions with explanations; nothing is learnt while a thread computes a long explanation."""
         made: list[Prediction] = []
         pace = Pace()
         for index, x in enumerate(xs):
@@ -317,7 +319,7 @@ class Replica(Applier):
         version: int | None = None,
         records: Sequence[bytes] | None = None,
     ) -> None:
-        """Store the features and predictions; raises like `PredictionStore.put`.
+        """Store the features and predictions. Raises the errors of `PredictionStore.put`.
 
         For a version of a trained model, only its predictions are stored.
         """
@@ -333,8 +335,8 @@ class Replica(Applier):
             await self._note_served(ids, predictions)
 
     async def _note_served(self, ids: Sequence[str], predictions: Sequence[Prediction]) -> None:
-        """Log the audits among stored predictions, before a client sees one, and from time to time the counts of other
-        predictions."""
+        """Log the audits among stored predictions before the client gets the response, and sometimes the counts of
+        other predictions."""
         here, audits = ServedCounts(0), list[tuple[str, float]]()
         async for id, prediction in in_slices(zip(ids, predictions, strict=True)):
             if (deferral := prediction.deferral) is None:
@@ -364,9 +366,9 @@ class Replica(Applier):
                 raise
 
     async def kept(self, ids: Sequence[str], truths: Sequence[Labels]) -> list[StoredPrediction]:
-        """Return the stored predictions with these ids, whose true labels, or some of them, are now known.
+        """Return the stored predictions with these ids, for which all or some true labels were submitted.
 
-        Raises PredictionLabelled if one already has these labels, and the errors of `PredictionStore.get`.
+        Raises PredictionLabelled if a prediction already has these labels, and the errors of `PredictionStore.get`.
         """
         self.check_serving()
         self.check_leads()
@@ -388,7 +390,7 @@ class Replica(Applier):
     # -- updates ----------------------------------------------------------------------------------
 
     def check_changeable(self) -> None:
-        """Raise the current error unless the model accepts changes; a follower never does."""
+        """Raise the current error unless the model accepts changes; a follower never accepts changes."""
         self.check_leads()
         super().check_changeable()
 
@@ -415,7 +417,7 @@ class Replica(Applier):
         check: Callable[[Sequence[int], float], None] | None = None,
         deadline: float = math.inf,
     ) -> UpdateResult:
-        """Learn the examples in order, all or none; return once they are in the log and learnt.
+        """Learn either all examples, in order, or none; return when they are in the log and learnt.
 
         Parameters
         ----------
@@ -423,18 +425,18 @@ class Replica(Applier):
         key : idempotency key of the request; a retry gets the first response.
         want_predictions : whether to return the prediction of each example just before it was learnt.
         want_probabilities : whether to return their probabilities too.
-        prediction_ids : ids of the stored predictions that the examples label; each label counts once.
+        prediction_ids : ids of the stored predictions that the examples label; a label is learnt once.
         served : served scores of each prediction, as in `StoredPrediction`.
         answered : version of a trained model that served each prediction.
         decisions : served decision of each prediction, if precision was promised.
         deferrals : served deferral of each prediction, if parity was promised.
-        stream : position of the examples in a stream; lines learnt before are skipped.
+        stream : position of the examples in a stream; lines that were learnt earlier are skipped.
         refuse_each : whether to reject invalid examples separately and learn the others; the response then has the
             errors.
-        check : raises an error if the response would be too large, from the number of labels of each prediction and the
-            mean bytes of their names; not called for a repeated request.
-        deadline : time.monotonic() at which the update is rejected if earlier updates are not done; None: no time
-            limit.
+        check : called with the number of labels of each prediction and the mean bytes of their names; raises an error
+            if the response would be too large. It is not called for a repeated request.
+        deadline : value of time.monotonic() at which the update is rejected if it still waits for earlier updates;
+            None: no limit.
 
         Raises
         ------
@@ -482,20 +484,21 @@ class Replica(Applier):
             if not deferral.ask:
                 raise PredictionNotDeferred(id, example.source)
             if not example.y.complete:
-                detail = f"must be complete, a list of names: it is the answer of {example.source!r} to count"
+                detail = f"must be a complete list of names, because it is the answer of {example.source!r}"
                 raise InvalidExample(index, ("y",), detail)
 
     @when_loaded
     async def correct(
         self, position: str, index: int | None, y: Labels, key: IdempotencyKey | None = None
     ) -> UpdateResult:
-        """Correct the true labels of a learnt example, and learn it once more; or confirm them, if `y` agrees.
+        """Correct the true labels of a learnt example, and learn the example again; if `y` agrees with them, confirm
+        them.
 
         Parameters
         ----------
         position : position of the entry of the example.
         index : index of the example in the entry; None if it is the only one.
-        y : all true labels of the example, or those labels that a person has checked.
+        y : all true labels of the example, or only the labels that a person has checked.
 
         Raises
         ------
@@ -522,7 +525,8 @@ class Replica(Applier):
             return self._answer(result)
 
     async def _learnt_example(self, position: str, index: int | None) -> tuple[Place, Example]:
-        """Return the place of a learnt example, and the example with its last correction; raises like `correct`."""
+        """Return the place of a learnt example, and the example with its latest correction. Raises the errors of
+        `correct`."""
         _, entry, update = await self._entry(position)
         if not isinstance(update, Update) or update.corrects is not None or not update.examples:
             raise ExampleNotFound(self.name, position, index or 0, "the entry is no update with examples")
@@ -534,7 +538,7 @@ class Replica(Applier):
             raise ExampleNotFound(self.name, *place, f"the entry has {n_examples:,} examples")
         example = update.examples[place[1]]
         if not self.model.learns(example):
-            detail = f"the model does not learn labels from {example.source!r}: send the example with its true labels"
+            detail = f"the model does not learn labels from {example.source!r}, so it has nothing to correct"
             raise ExampleNotFound(self.name, *place, detail)
         self.model.check_learnt(place)
         if (corrected_at := self.model.corrections.find(place).corrected_at) is not None:
@@ -544,7 +548,7 @@ class Replica(Applier):
         return place, example
 
     async def _entry(self, position: str) -> tuple[str, Entry, Change]:
-        """Return the entry at a position, also decoded, after the position before it."""
+        """Return the position before an entry, the entry at a position, and the decoded entry."""
         try:
             previous, entry = await self.files.entry(position)
             large = len(entry.payload) >= LARGE_ENTRY_BYTES
@@ -579,7 +583,7 @@ class Replica(Applier):
         return self._answer(outcome)
 
     async def _kept_state(self, at: str | int) -> str:
-        """Protect a state for as long as the log needs it; return its position. Raises like `rollback`."""
+        """Protect a state as long as the log needs it; return its position. Raises the errors of `rollback`."""
         if isinstance(at, str):
             try:
                 return await self.files.snapshots.pin(at)
@@ -617,7 +621,8 @@ class Replica(Applier):
     async def undo(self, position: str, key: IdempotencyKey | None = None) -> UpdateResult:
         """Undo the change of labels by the entry at a position, on this and every other replica.
 
-        The result has `rolled_back_to` if no later entry changed the model, whose state is then as before the change.
+        If no later entry changed the model, it returns to the state before the change, and the result has
+        `rolled_back_to`.
 
         Raises
         ------
@@ -641,13 +646,14 @@ class Replica(Applier):
         return await self.queue.put(Pending(change, encode(change)))
 
     def measured(self, version: int) -> VersionMeasures:
-        """Return the metrics of a version of the trained model; raise like `status`."""
+        """Return the metrics of a version of the trained model. Raises the errors of `status`."""
         self.check_serving()
         assert self.model.answers is not None
         return self.model.answers[version]
 
     def answer_sizes(self, examples: Iterable[Example]) -> list[int]:
-        """Return the number of scores, one per known label, of the prediction just before each example is learnt."""
+        """Return, for each example, the number of scores (one per known label) of the prediction just before it is
+        learnt."""
         labels, new = self.model.labels, set[str]()
         sizes = []
         for _, y, *_ in examples:
@@ -656,7 +662,7 @@ class Replica(Applier):
         return sizes
 
     def _mean_label_bytes(self, examples: Iterable[Example]) -> float:
-        """Return the mean bytes of the names of the labels, including the new ones of examples."""
+        """Return the mean bytes of the names of all labels, including new labels of the examples."""
         labels, new = self.model.labels, set[str]()
         for _, y, *_ in examples:
             new.update(labels.unknown(y.names))
@@ -683,7 +689,7 @@ class Replica(Applier):
     async def _learn(
         self, update: Update, each: bool, deadline: float
     ) -> tuple[ApplyResult | None, dict[int, ServiceError]]:
-        """Learn an update; with `each`, skip rejected examples, perhaps all."""
+        """Learn an update; with `each`, skip rejected examples, which may be all."""
         refused: dict[int, ServiceError] = {}
         indices = list(range(len(update.examples)))
         while update.examples or not each:

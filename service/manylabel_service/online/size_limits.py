@@ -22,7 +22,7 @@ def max_learner_bytes(spec: ModelSpec) -> int:
     nbytes = learner.pipeline.nbytes_after(n_features, n_labels, _MANY_EXAMPLES, _MANY_EXAMPLES * n_features)
     if nbytes < _MANY_EXAMPLES:
         return nbytes
-    return learner.pipeline.nbytes_after(n_features, n_labels, 0, 0)  # memory grows with each example, without a bound
+    return learner.pipeline.nbytes_after(n_features, n_labels, 0, 0)  # memory grows with each example, without limit
 
 
 def max_features(spec: ModelSpec) -> int | None:
@@ -46,8 +46,8 @@ NAME_BYTES = 200
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None:
-    """Check the arrays of a state before building a model from them, which may need much more memory. Raises
-    LimitExceeded."""
+    """Check the arrays of a state before a model is built from them, because the model may need much more memory.
+    Raises LimitExceeded."""
     sizes = {name: (*array.shape, 0, 0) for name, array in arrays.items()}
     rows, columns = sizes.get("learner.weights", (0, 0))[:2]
     n_features, n_labels = (sizes.get(f"{kind}.offsets", (1,))[0] - 1 for kind in ("features", "labels"))
@@ -64,9 +64,9 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None
 
 
 def check_size(spec: ModelSpec, state: OnlineModel | None, settings: Settings) -> None:
-    """Check the initial columns and bytes of a model, from its spec or its initial state.
+    """Check the number of columns and the bytes of a new model, from its spec or its initial state.
 
-    A model with limits is checked as if it had reached them.
+    A model with limits is checked as if it had reached its limits.
     """
     n_features, n_labels = max_features(spec) or 0, max_labels(spec) or 0
     learner = spec.learner() if state is None or state.updates else state.learner

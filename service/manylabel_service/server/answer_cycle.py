@@ -1,4 +1,4 @@
-"""Response cycle that writes headers and body in one call if they arrive together.
+"""Response cycle that writes headers and body in one call if the application sends them together.
 
 uvicorn's cycle checks every header for invalid characters, and writes headers and body separately. Most headers are
 identical in every response and are checked only once here.

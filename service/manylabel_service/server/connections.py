@@ -17,11 +17,11 @@ POLL_SECONDS = 0.5
 RESERVED_DESCRIPTORS = 256
 """Number of descriptors reserved for the store, uploads and other processes."""
 MAX_LINGERING = 64
-"""Maximum number of connections above the limit that get a response; further ones are closed without one."""
+"""Maximum number of connections above the limit that get a response; others are closed without a response."""
 
 
 class Connection(Protocol):
-    """State of a connection that its limits depend on."""
+    """State of a connection on which its limits depend."""
 
     def poll(self, now: float) -> int:
         """End connections that exceed a timeout; return the unsent response bytes."""
@@ -70,7 +70,7 @@ class ConnectionLimits:
             self._timer.cancel()
 
     def admits(self, n_connections: int) -> bool:
-        """Return whether n_connections may exist; closes an idle connection if there are too many."""
+        """Return whether n_connections are allowed; if there are too many, close an idle connection."""
         if n_connections <= self.max_connections:
             return True
         if not self._is_crowded:

@@ -37,8 +37,8 @@ SWITCH_SECONDS = 1e-4
 GC_OBJECTS = 20_000
 """Number of new objects after which the garbage collector runs.
 
-64 waiting updates hold 3,700 objects. At Python's default of 700, the collector scans them several times and finds no
-garbage.
+64 waiting updates have 3,700 objects. At Python's default of 700, the collector would scan them several times without
+finding garbage.
 """
 
 POLL_SECONDS = 0.02
@@ -106,16 +106,17 @@ def run(
         signal.raise_signal(signal.SIGTERM)
 
     def ready() -> None:
-        # Objects loaded by now are permanent. If the garbage collector tracked them, each full collection would delay
-        # requests by a tenth of a second or more.
+        # The objects loaded so far are permanent. If the garbage collector tracked them, each full collection would
+        # delay requests by a tenth of a second or more.
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_OBJECTS, 10, 10)
-        # Only now, because compiling and restoring at a low priority would take many minutes on a busy machine.
+        # The priority is lowered only now, because compiling and restoring at a low priority would take many minutes on
+        # a busy machine.
         asyncio.get_running_loop().set_default_executor(background_threads())
         on_ready()
 
-    # uvicorn takes these signals over, shuts down gracefully, then hands them on to the handlers it found.
+    # uvicorn replaces the handlers of these signals, shuts down gracefully, and then calls the earlier handlers.
     for number in _ENDING:
         signal.signal(number, end)
     try:
@@ -187,12 +188,13 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop on a signal, as uvicorn does; a worker leaves SIGINT to its parent."""
-        # Ctrl+C reaches both, and the parent signals the worker too; a second signal would stop it at once.
+        # Ctrl+C reaches the parent and the worker, and the parent also signals the worker; a second signal would stop
+        # it at once.
         if not (self._is_worker and sig == signal.SIGINT):
             super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as uvicorn does, which accepts connections once the startup of the lifespan has ended."""
+        """Start like uvicorn, which accepts connections after the startup of the lifespan."""
         if self._held:
             self.lifespan = _HeldLifespan(self.config, lambda: self._is_ready() or self.should_exit)
         self._limits.start(self.server_state.connections)

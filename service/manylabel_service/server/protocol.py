@@ -26,7 +26,8 @@ MAX_PIPELINED = 16
 """Maximum number of pipelined requests; a connection with more is closed after these."""
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 2**20
-"""Maximum seconds and bytes for which a rejected client may still send; closing at once would lose the response."""
+"""Maximum seconds, and maximum bytes, for which a rejected client may still send; if the connection were closed at
+once, the response would be lost."""
 BODY_BYTES_PER_SECOND = 2**15
 """Bytes of a body that extend its timeout by a second."""
 
@@ -219,7 +220,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
         Parameters
         ----------
-        now : time by the clock of `ConnectionLimits`; a state is timed from the first call that finds it.
+        now : time by the clock of `ConnectionLimits`; the time of a state counts from the first call that finds it.
         """
         situation = self._situation()
         if situation != self._seen:
@@ -250,8 +251,8 @@ class BoundedProtocol(HttpToolsProtocol):
             detail = f"the headers were not complete after {limits.header_timeout_seconds:g} s"
             self._refuse("headers", Problem("request_timeout", detail))
         elif seconds > limits.header_timeout_seconds and (self._phase == _BODY or cycle is None):
-            # No endpoint reads the body any more, or no byte has arrived since the connection was made. uvicorn itself
-            # closes connections that wait for their next request.
+            # Either no endpoint reads the body any more, or no byte has arrived since the connection was made. uvicorn
+            # itself closes connections that wait for their next request.
             limits.refused("body" if self._phase == _BODY else "idle")
             self.transport.abort()
 
@@ -288,7 +289,7 @@ class BoundedProtocol(HttpToolsProtocol):
             cycle.disconnected, cycle.response_complete = True, True
             cycle.message_event.set()
         self.transport.write(self._rendered(problem))
-        if self.transport.can_write_eof():  # impossible with TLS, where the response states its length
+        if self.transport.can_write_eof():  # TLS does not allow this; there, the response states its length
             self.transport.write_eof()
 
     def _rendered(self, problem: Problem) -> bytes:

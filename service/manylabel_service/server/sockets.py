@@ -47,7 +47,7 @@ def reserve(settings: Settings) -> socket.socket:
 
     While the socket is open, no other server can bind the address exclusively.
     """
-    listen(settings).close()  # sharing would succeed even if the workers of another server use the port
+    listen(settings).close()  # sharing would also succeed if the workers of another server used the port
     return share(settings)
 
 

@@ -22,15 +22,15 @@ HSTS = ("strict-transport-security", "max-age=31536000")
 
 _PEM = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _VALIDITY = re.compile(rb"\x30.(?:\x17\x0d\d{12}Z|\x18\x0f\d{14}Z)(?:\x17\x0d(\d{12})Z|\x18\x0f(\d{14})Z)", re.DOTALL)
-"""Pattern of the validity in a certificate (RFC 5280, 4.1.2.5): two times, its beginning and its end."""
+"""Pattern of the validity in a certificate (RFC 5280, 4.1.2.5): the two times of its beginning and end."""
 
 log = structlog.get_logger()
 
 
 class Certificate:
-    """Certificate of a server, with its chain and its key. Raises OSError or ValueError.
+    """Certificate of a server, with its chain and its key.
 
-    Existing connections keep their certificate.
+    Raises OSError or ValueError. Existing connections keep the certificate with which they began.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Certificate:
 
     Attributes
     ----------
-    context : context of listening sockets, with the certificate read last.
+    context : context of listening sockets, with the latest certificate.
     expires_at : expiry of this certificate in seconds since 1970.
     """
 

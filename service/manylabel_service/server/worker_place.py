@@ -13,7 +13,7 @@ class WorkerSlot:
     number : number from 0; a replacement has the number of the replaced process.
     count : number of processes.
     directory : private directory of this server with the sockets of the processes.
-    held : whether to accept connections only after everything is restored, because other processes are ready.
+    held : whether to accept connections only after all models are restored, because other processes are ready.
     """
 
     number: int

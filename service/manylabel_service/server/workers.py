@@ -4,9 +4,9 @@ The parent reserves the port and starts N server processes. Each listens on the 
 kernel distributes connections among them. Each server process is a replica of the shared log. The parent handles
 neither HTTP nor models: it restarts processes that died, forwards signals, and ends when all have ended.
 
-uvicorn has such a parent too. This one adds what a stateful service needs: a replacement accepts no connection before
-it is ready, restarts have a backoff, and the exit status reports a failed start. A server process ends when
-the parent is killed, and keeps its number, which labels its metrics.
+uvicorn also has a parent process. This one adds the needs of a stateful service: a replacement accepts no connection
+before it is ready, restarts have a backoff, and the exit status reports a failed start. A server process ends when the
+parent is killed. Its replacement has the same number, which labels its metrics.
 """
 
 import gc
@@ -37,7 +37,8 @@ FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
 """Maximum seconds before a restart; the wait starts at `FIRST_WAIT_SECONDS` and doubles."""
 LAST_SNAPSHOTS_SECONDS = 60.0
-"""Seconds after `shutdown_timeout_seconds` for the last snapshots of a stopping server process, before it is killed."""
+"""Seconds after `shutdown_timeout_seconds` in which a stopping server process takes its last snapshots, before it is
+killed."""
 
 _PROCESSES = multiprocessing.get_context("spawn")
 """Server processes are spawned: a fork would share the parent's threads and locks in an unknown state."""
@@ -130,11 +131,10 @@ class Supervisor:
 
     def _handle_exit(self, worker: "_Worker", status: int) -> None:
         if self._kill_at is not None:
-            # A worker that gets the signal to stop before it handles signals is killed by SIGTERM; that is not a
-            # failure.
+            # SIGTERM kills a worker that does not handle signals yet; this is not a failure.
             self._status = self._status if status in (0, -signal.SIGTERM) else 1
         elif status > 0 and not self._served:
-            self._status = 1  # the worker has logged why; a restart would fail the same way
+            self._status = 1  # the worker has logged the reason; a restart would fail in the same way
             self._stop()
         else:
             wait_seconds = worker.schedule_restart()
@@ -236,7 +236,7 @@ def _work(settings: Settings, place: WorkerSlot, ready: Connection) -> None:
     gc.disable()  # as in `manylabel_service.__main__`
     configure_logging(settings, worker=place.number)
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
-    from manylabel_service.server.process import run  # takes seconds, and the parent does not need it
+    from manylabel_service.server.process import run  # slow to import, and not needed in the parent
 
     sys.exit(run(settings, share(settings), place=place, on_ready=lambda: ready.send_bytes(b"ready")))
 

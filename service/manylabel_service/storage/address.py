@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 EMBEDDED = "sqlite"
-"""Value of the setting `store` that selects the store in the data directory, for one process, instead of an address."""
+"""Value of the setting `store`, instead of an address, that selects the store in the data directory, for one
+process."""
 
 REDIS_SCHEMES = ("redis", "rediss")
 """URL schemes of Redis addresses."""

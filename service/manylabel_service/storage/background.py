@@ -33,18 +33,18 @@ class BackgroundTasks:
     async def done(self) -> None:
         """Wait until no task is left."""
         while self._tasks:
-            # Not with `gather`: since Python 3.12 it returns without yielding if all tasks have ended, so the callbacks
-            # that remove them would not run.
+            # `gather` does not work here: since Python 3.12, it returns without yielding if all tasks have ended, so
+            # the callbacks that remove tasks would not run.
             await asyncio.wait(self._tasks)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # retrieved, even if the caller is gone
+            task.exception()  # marks the error as retrieved, in case the caller was cancelled
 
 
 async def attempt(work: Coroutine[Any, Any, None]) -> None:
-    """Do work that will be repeated later if it fails."""
+    """Run work that will be repeated later if it fails."""
     try:
         await work
     except StorageError as error:

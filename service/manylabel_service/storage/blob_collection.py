@@ -1,8 +1,9 @@
 """Blobs that a document names: segments of a history, snapshots, versions, the data of jobs and datasets.
 
 A blob is stored first, under a key with an id that is never used again. It belongs to the collection once the document
-names it. The document is changed by compare-and-set. So if two processes store the same thing, one of them succeeds. A
-process that dies in between leaves a blob that no document names; such an orphan is removed when it is old enough.
+names it. The document is changed by compare-and-set, so if two processes store the same thing, only one succeeds. A
+process that dies before it writes the document leaves a blob that no document names; such an orphan is removed when it
+is old enough.
 """
 
 from collections.abc import AsyncIterable, Callable, Collection, Iterable
@@ -18,8 +19,8 @@ from manylabel_service.storage.protocol import Blobs
 from manylabel_service.storage.protocol import Documents as StoredDocuments
 
 ORPHANED_SECONDS = 172_800.0
-"""Age in seconds at which a blob that no document names is assumed to be left by a dead process. The id has the time of
-the machine that stored the blob, whose clock may be wrong by a time zone; two days exceed that."""
+"""Age in seconds at which a blob that no document names counts as left by a dead process. The age follows from the
+clock of the machine that stored the blob, which may be wrong by a time zone; two days exceed that."""
 
 T = TypeVar("T", bound=StoredModel)
 
@@ -38,7 +39,7 @@ def is_old(id: str, before_ms: int | None = None) -> bool:
 async def delete_orphans(
     blobs: Blobs, keys: Iterable[str], named: Collection[str], before_ms: int | None = None
 ) -> None:
-    """Delete the old blobs of those with these keys, except named ones; the keys end with the ids."""
+    """Delete the old blobs among these keys, except blobs that a document names; the keys end with the ids."""
     for key in keys:
         if key not in named and is_old(key.rpartition("/")[2], before_ms):
             await blobs.delete(key)
@@ -84,10 +85,10 @@ class BlobCollection(Generic[T]):
         return await self.documents.get(self.name) or self._empty()
 
     async def change(self, change: Callable[[T], T], *, urgent: bool = False) -> T:
-        """Change the document, and remove the blobs that it no longer names; return it.
+        """Change the document, and remove the blobs that it no longer names; return the document.
 
         Raises `DocumentNewer` or `DocumentDamaged`. `urgent` is as in `Documents.put`. If a blob that the document
-        names now is missing, because a failover of Redis lost it, the change is undone, and StorageUnavailable raised.
+        newly names is missing, because a failover of Redis lost it, undo the change and raise StorageUnavailable.
         """
         before = self._empty()
 
@@ -103,8 +104,8 @@ class BlobCollection(Generic[T]):
         return after
 
     async def _check_blobs(self, before: T, after: T) -> None:
-        """Raise StorageUnavailable if a blob that only `after` names is missing; then the document is `before` again,
-        unless another process has changed it."""
+        """If a blob that only `after` names is missing, restore the document `before`, unless another process has
+        changed it, and raise StorageUnavailable."""
         keys = self._named(after) - self._named(before)
         lost = {key for key in keys if self.key(key) not in await self._blobs.keys(self.key(key), limit=1)}
         if not lost:

@@ -1,8 +1,8 @@
 """Move of the blobs of a store to a place outside, to another place, or back into the store.
 
-First the store records the new place, where all new blobs are stored from then on. Then each other blob is copied and
-read back, and the copy replaces the blob, unless another process has replaced or deleted it. A blob is always at one
-place as a whole, so servers read and write during the move. The next move continues a move that was interrupted.
+First, the store records the new place; from then on, new blobs are stored there. Then each other blob is copied and
+read back, and the copy replaces the blob, unless another process has replaced or deleted it. A blob is always complete
+at one place, so servers can read and write during the move. An interrupted move is continued by the next one.
 """
 
 from abc import ABC, abstractmethod
@@ -41,16 +41,17 @@ class MovableBlobs(ABC):
 
     @abstractmethod
     async def unfinished(self, current: int | None) -> int:
-        """Return the number of blobs that are being written at other places than that of new blobs."""
+        """Return the number of blobs that are being written at other places than the place of new blobs."""
 
     @abstractmethod
     async def drop_loose(self, deleted: bool = False) -> None:
-        """Remove the pieces of replaced and deleted blobs, and of writers that have died; those of blobs that were just
-        deleted may stay for some time, unless `deleted`."""
+        """Remove the pieces of replaced and deleted blobs, and of writers that have died. Unless `deleted`, pieces of
+        blobs that were just deleted may stay for some time."""
 
     @abstractmethod
     async def _put(self, key: str, pieces: AsyncIterable[bytes], replaced: StoredManifest | None = None) -> int:
-        """Store a blob; if it replaces a certain one, verify it first, and raise `BlobGone` if the key has another."""
+        """Store a blob. If it must replace a certain blob, verify it first, and raise `BlobGone` if the key has another
+        blob."""
 
     @abstractmethod
     async def _manifest(self, key: str) -> StoredManifest | None:
@@ -65,7 +66,7 @@ class MovableBlobs(ABC):
         return head.checked(key, self._pieces(key, head), lambda: self.outside.address_of(head.token))
 
     async def _verify(self, key: str, head: StoredManifest) -> None:
-        """Read a blob back that no key has yet; raise `StorageUnavailable` if it differs from the written one."""
+        """Read back a blob that has no key yet; raise `StorageUnavailable` if it differs from the written one."""
         try:
             async with aclosing(self._checked(key, head)) as pieces:
                 async for _ in pieces:
@@ -74,9 +75,10 @@ class MovableBlobs(ABC):
             raise StorageUnavailable(f"a copied blob differs from the original: {error}", heals=True) from error
 
     async def move(self, key: str, current: int | None) -> int | None:
-        """Move a blob to the place of new blobs; return its bytes, None if another process replaced or deleted it.
+        """Move a blob to the place of new blobs; return the number of its bytes, or None if another process replaced or
+        deleted it.
 
-        Raises BlobDamaged or BlobLost, and StorageUnavailable; the blob is where it was then.
+        Raises BlobDamaged, BlobLost or StorageUnavailable; the blob then stays where it was.
         """
         head = await self._manifest(key)
         if head is None or self.outside.is_at(current, head.token):

@@ -23,7 +23,7 @@ HASHED_AT_ONCE = 1 << 16
 
 @dataclass(slots=True)
 class BlobManifest:
-    """Manifest of a blob: location of the pieces, progress of the write, and checksum so far."""
+    """Manifest of a blob: location of its pieces, progress of the write, and checksum of the bytes so far."""
 
     token: str = field(default_factory=lambda: secrets.token_hex(8))
     pieces: int = 0
@@ -37,7 +37,7 @@ class BlobManifest:
 
     @property
     def stored(self) -> "StoredManifest":
-        """This manifest as that of a complete blob."""
+        """This manifest as the manifest of a complete blob."""
         return StoredManifest(self.token, self.pieces, self.size_bytes, self.checksum)
 
     async def count(self, piece: bytes) -> None:
@@ -75,8 +75,8 @@ class StoredManifest:
     async def checked(
         self, key: str, pieces: AsyncGenerator[bytes, None], place: Callable[[], str] = str
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the chunks of the blob; raises `BlobDamaged`, which names the place, before the last chunk if the
-        checksum differs."""
+        """Yield the chunks of the blob. If the checksum differs, raise `BlobDamaged`, with the place, before the last
+        chunk."""
         found = BlobManifest()
         async with aclosing(pieces):
             async for piece in pieces:
@@ -117,7 +117,7 @@ async def pieces_of_file(path: Path) -> AsyncGenerator[bytes, None]:
 
 
 async def file_to_blob(blobs: _Writable, path: Path, key: str) -> int:
-    """Store a file as a blob, always close the file, and return its size in bytes; raises like `put`."""
+    """Store a file as a blob, always close the file, and return its size in bytes. Raises the errors of `put`."""
     async with aclosing(pieces_of_file(path)) as pieces:
         return await blobs.put(key, pieces)
 
@@ -144,7 +144,7 @@ async def blob_to_file(blobs: _Readable, key: str, path: Path) -> int:
 
 
 async def blob_bytes(blobs: _Readable, key: str) -> bytes:
-    """Return a whole blob that is known to be small. Raises `BlobNotFound`, like `blob_to_file`."""
+    """Return a whole blob, which must be small. Raises `BlobNotFound`."""
     async with aclosing(blobs.read(key)) as pieces:
         return b"".join([piece async for piece in pieces])
 
@@ -154,7 +154,7 @@ async def evenly(pieces: AsyncIterable[bytes], size_bytes: int) -> AsyncGenerato
     held = bytearray()
     async for piece in pieces:
         if len(piece) == size_bytes and not held:
-            yield piece  # the common case, without copies
+            yield piece  # the common case needs no copies
             continue
         view = memoryview(piece)
         while view:

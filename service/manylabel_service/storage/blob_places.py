@@ -6,11 +6,11 @@ publishes or replaces the blob. Only the pieces are outside, one object each::
     <id of the store>/place                   proves that the place is the one that the store has recorded
     <id of the store>/<ab>/<abcdef...>.<n>    a piece; the name is that of the token, without the number of the place
 
-The token of such a blob begins with the number of its place, for example ``0.abcdef0123456789``. So the blobs of one
-store can be at several places, while they are moved.
+The token of a blob outside begins with the number of its place, for example ``0.abcdef0123456789``, so the blobs of one
+store can be at several places while they are moved.
 
-An object outside has no time to live. Instead, a store records a token before the first piece is written, and removes
-the pieces of a token whose writer has died: `redis.blobs` and `sqlite.blobs` say when.
+Objects outside do not expire. Instead, a store records a token before the first piece is written, and removes the
+pieces of a token whose writer has died: `redis.blobs` and `sqlite.blobs` describe when.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ KIND = "blobs"
 
 TITLE = "the place of blobs"
 STORE = "store"
-"""Word for the store itself where a command takes the address of a place."""
+"""Argument of a command that means the store itself, instead of the address of a place."""
 
 LATE_SECONDS = 90.0
 """Seconds after which a bucket no longer executes a write that failed; `objects` limits the time of a request."""
@@ -87,7 +87,7 @@ def is_outside(token: str) -> bool:
 
 
 def same_form(address: str) -> str:
-    """Return an address in the form in which equal addresses are equal texts."""
+    """Return an address in canonical form, so that equal addresses are equal texts."""
     return address.replace("file://localhost/", "file:///", 1).rstrip("/")
 
 
@@ -100,7 +100,7 @@ class BlobPlaces:
         self._opened: dict[int, Place] = {}
 
     async def read(self) -> Places:
-        """Return the places of the store as they are now."""
+        """Read the current places of the store."""
         self._places = await self._documents.get(KIND) or Places()
         return self._places
 
@@ -120,8 +120,8 @@ class BlobPlaces:
         return self._places
 
     async def check(self, number: int) -> None:
-        """Raise StorageUnavailable if a place is not the one that the store has recorded, such as the directory of a
-        volume that is not mounted."""
+        """Raise StorageUnavailable if a place is not the recorded one, for example because a volume is not mounted in
+        the directory."""
         place, address = await self._at(number)
         marker = _marker(self._places)
         try:
@@ -131,7 +131,7 @@ class BlobPlaces:
             raise StorageUnavailable(detail, heals=True) from error
 
     async def leave(self, number: int) -> None:
-        """Remove what marks a place as one of the store, which has no blob there any more."""
+        """Remove the object that marks a place as one of the store, when the store no longer has blobs there."""
         place, address = await self._at(number)
         await _attempt(address, place.delete(_marker(self._places)))
 
@@ -186,7 +186,7 @@ class OutsidePieces(BlobPlaces):
         with self._gate:
             place, address = await self._at(_place_of(token))
             writing = asyncio.ensure_future(place.put(self._key(token, number), piece))
-            self._writing[token] = writing  # it goes on if this is cancelled
+            self._writing[token] = writing  # it continues if this task is cancelled
             try:
                 await _attempt(address, asyncio.shield(writing))
             finally:
@@ -197,9 +197,9 @@ class OutsidePieces(BlobPlaces):
     async def pieces(
         self, key: str, head: StoredManifest, is_current: Callable[[], Awaitable[bool]]
     ) -> AsyncGenerator[bytes, None]:
-        """Read the pieces of a blob; `is_current` returns whether the key still refers to it.
+        """Read the pieces of a blob; `is_current` returns whether the key still refers to the blob.
 
-        Raises `BlobDamaged`, `BlobLost`, or `BlobGone` if the key does not have it.
+        Raises `BlobDamaged`, `BlobLost`, or `BlobGone` if the key no longer refers to it.
         """
         left, of_place = head.size_bytes, _place_of(head.token)
         for number in range(head.pieces):
@@ -236,7 +236,7 @@ class OutsidePieces(BlobPlaces):
             keys = [self._key(token, number) for number in range(pieces)]
         await _attempt(address, _all(place.delete(key) for key in keys))
         if time.monotonic() < self._failed.get(token, -math.inf) + LATE_SECONDS:
-            raise StorageUnavailable(f"{TITLE} {address} may still execute a write that failed", heals=True)
+            raise StorageUnavailable(f"a write to {TITLE} {address} failed, but may still take effect", heals=True)
         self._failed.pop(token, None)
 
     def _note_failure(self, token: str, writing: asyncio.Future[bool]) -> None:
@@ -258,7 +258,8 @@ class OutsidePieces(BlobPlaces):
 
 
 async def agree_on_blobs(store: Store, address: str | None) -> None:
-    """Record the place of the blobs of a new store, None for the store itself; check it for others.
+    """Record the place of the blobs of a new store, None for the store itself; for an existing store, check the
+    recorded place.
 
     Raises
     ------
@@ -274,7 +275,7 @@ async def agree_on_blobs(store: Store, address: str | None) -> None:
         if not await store.blobs.keys(limit=1):
             with suppress(RevisionConflict):  # another process has just recorded its place
                 await places.choose(found, wanted)
-        found = await places.read()  # the blobs may be those of a process that has recorded it meanwhile
+        found = await places.read()  # another process may have recorded the place and stored blobs meanwhile
     if found.address != wanted:
         there, move = found.address or "in the store", f"manylabel move-blobs --to {wanted or STORE}"
         raise StoreUnusable(

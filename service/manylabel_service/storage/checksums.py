@@ -1,8 +1,8 @@
 """Checksums that detect damaged values in a store.
 
-An entry of a log has a link. It is computed from the previous link and from the position, time and payload of the
-entry. The first link depends on the incarnation. So changed, lost, repeated and misplaced entries are detected. The
-component that fixes the order computes the links (SQLite's writer, a script in Redis); readers check them.
+An entry of a log has a link, which is computed from the previous link and from the position, time and payload of the
+entry. The first link depends on the incarnation. Changed, lost, repeated and misplaced entries are therefore detected.
+The component that fixes the order computes the links (SQLite's writer, a script in Redis); readers check them.
 
 Other values (metadata, documents, stored predictions) are sealed: a checksum precedes the value. Blobs have a checksum
 over all bytes, and snapshots an additional one inside.

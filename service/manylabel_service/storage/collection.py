@@ -1,13 +1,13 @@
 """Collections: documents of one kind as pydantic models, and the cursor that follows changes of other processes.
 
-A document has the number of its format and the release that wrote it. A read has four outcomes: there is no document;
-it is intact; it is *newer*, of a format that this release does not know (`DocumentNewer`); it is *damaged*
-(`DocumentDamaged`). Neither of the last two is ever written over or deleted because it could not be read.
+A document has the number of its format and the release that wrote it. When a document is read, it is missing, intact,
+*newer* (its format is unknown to this release:
 
-A field that an older release may ignore keeps the number of its format: older releases read the document, and what they
-write has the field unchanged. Any other change raises the number, among them:
+`DocumentNewer`) or *damaged* (`DocumentDamaged`). A newer or damaged document is never overwritten or deleted because
+it could not be read. A new field that an older release may ignore does not raise the number of the format: older
+releases read the document, and write the field back unchanged. Any other change raises the number, for example:
 
-- a field that restricts something, such as what a key may do, because an older release would ignore it;
+- a field that restricts something, such as the permissions of a key, because an older release would ignore it;
 - a field of a part that cannot keep unknown fields (a dataclass, a named tuple, or a model that forbids them); a
   document with one is newer, whatever its number.
 """
@@ -50,10 +50,11 @@ class DocumentFollower:
     Only `poll` moves the cursor, to the highest revision that it returned. Changes by this process do not move it,
     because another process may have made an earlier change that no poll has returned yet.
 
-    A poll that is not whole reads nothing if no other process can change the documents, and this process has not.
+    A poll that is not whole reads nothing if no other process can change the documents, and this process has changed
+    none.
 
-    Deletions have no revision, and a store may come back with older data. So the first poll, each poll after a failure,
-    and one poll per `WHOLE_SECONDS` compare the revisions of all documents.
+    Deletions have no revision, and a store may return with older data. Therefore the first poll, each poll after a
+    failure, and one poll per `WHOLE_SECONDS` compare the revisions of all documents.
     """
 
     def __init__(self, documents: Documents, kind: str) -> None:
@@ -70,15 +71,15 @@ class DocumentFollower:
         self._revisions, self._seen, self._whole_at, self._changes = {}, 0, None, None
 
     async def poll(self, whole: bool = False) -> Poll:
-        """Return the documents that changed since the last poll; also all names, if `whole` is set or due. Raises
-        StorageError."""
+        """Return the documents that changed since the last poll, and all names if `whole` is set or a whole poll is
+        due. Raises StorageError."""
         now = time.monotonic()
         whole = whole or self._whole_at is None or now - self._whole_at >= WHOLE_SECONDS
         changes, known, self._changes = self._documents.changes(self._kind), self._changes, None
         if changes is not None and changes == known and not whole:
             self._changes = changes
             return Poll([], None)
-        before, self._whole_at = self._whole_at, None  # stays None if a call below fails
+        before, self._whole_at = self._whole_at, None  # is None until all calls below have succeeded
         there = await self._documents.revisions(self._kind) if whole else None
         documents = await self._documents.all(self._kind, self._seen)
         changed = _revisions(documents)
@@ -103,7 +104,7 @@ MAX_INLINE = 8
 
 
 _UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument", "too_long"})
-"""Errors of pydantic for a field that a part does not have; a named tuple is then too long."""
+"""Types of pydantic errors for a field that a part does not know; an unknown field makes a named tuple too long."""
 
 Unreadable = DocumentDamaged | DocumentNewer
 """Errors of a document that cannot be read."""
@@ -122,7 +123,7 @@ class StoredModel(BaseModel, defer_build=True):
 
     Attributes
     ----------
-    format : number of the format of the document. A class has the number that it writes, and reads, in `FORMAT`.
+    format : number of the format of the document. `FORMAT` of a class is the number that it writes and reads.
     release : release that wrote the document.
     """
 
@@ -160,7 +161,7 @@ class StoredModel(BaseModel, defer_build=True):
         try:
             model = cls.model_validate_json(value)
         except ValidationError as error:
-            # Other errors may be of the alternatives of the part.
+            # Other errors may come from the alternatives of a union.
             unknown = any(each["type"] in _UNKNOWN for each in error.errors(include_input=False, include_url=False))
             if (release := newer_than(cls.FORMAT - unknown, value)) is not None:
                 raise DocumentNewer.of(kind, name, release, revision) from error
@@ -173,7 +174,7 @@ class StoredModel(BaseModel, defer_build=True):
 
 
 def newer_than(format: int, value: bytes) -> str | None:
-    """Return the release that wrote a JSON object with a larger format number; None for anything else."""
+    """Return the release that wrote a JSON object with a larger format number; None for other values."""
     try:
         found = pydantic_core.from_json(value)
     except ValueError:
@@ -191,7 +192,7 @@ def intact(found: Mapping[str, T | Unreadable]) -> dict[str, T]:
 
 
 class Changes(NamedTuple, Generic[T]):
-    """Documents that changed since the last poll, by name; the error of one that cannot be read.
+    """Documents that changed since the last poll, by name; the value is an error if a document cannot be read.
 
     Attributes
     ----------
@@ -228,8 +229,8 @@ class Collection(Generic[T]):
         return None if document is None else self._parsed(document)
 
     async def all(self, after: int = 0) -> dict[str, T | Unreadable]:
-        """Return the documents that changed after a revision, by name, ordered by revision; the error of one that
-        cannot be read."""
+        """Return the documents that changed after a revision, by name, ordered by revision; the value is an error if a
+        document cannot be read."""
         return await self._read_many(await self._documents.all(self.kind, after))
 
     async def names(self) -> set[str]:
@@ -237,10 +238,10 @@ class Collection(Generic[T]):
         return set(await self._documents.revisions(self.kind))
 
     async def put(self, name: str, value: T, *, urgent: bool = False) -> T:
-        """Store a model at its new revision, and return it.
+        """Store a model, and return it with its new revision.
 
-        Raises RevisionConflict if the stored revision is not that of `value`; with 0, if the document exists. `urgent`
-        is as in `Documents.put`.
+        Raises RevisionConflict if the stored revision differs from that of `value`, or, if that is 0, if the document
+        exists. `urgent` is as in `Documents.put`.
         """
         revision = value.revision or None
         return value.at(await self._documents.put(self.kind, name, value.to_bytes(), revision=revision, urgent=urgent))
@@ -266,7 +267,7 @@ class Collection(Generic[T]):
                 continue
 
     async def delete(self, name: str, revision: int | None = None) -> bool:
-        """Delete a document, only at the given revision if there is one; return whether the document no longer
+        """Delete a document, if a revision is passed only at this revision; return whether the document no longer
         exists."""
         while (found := revision or await self._documents.revision(self.kind, name)) is not None:
             try:
@@ -279,7 +280,7 @@ class Collection(Generic[T]):
         return True
 
     async def delete_damaged(self, name: str) -> bool:
-        """Delete a document on request of an operator if it is damaged; return whether it was damaged.
+        """Delete a document if it is damaged, on request of an operator; return whether it was damaged.
 
         A newer document stays.
         """
@@ -294,7 +295,7 @@ class Collection(Generic[T]):
 
     @asynccontextmanager
     async def changes(self, whole: bool = False) -> AsyncIterator[Changes[T]]:
-        """Poll for changes, and for all names if `whole` is set or due.
+        """Poll for changes, and for all names if `whole` is set or a whole poll is due.
 
         If an error ends the block, the next poll returns all documents.
         """

@@ -50,7 +50,7 @@ def intact(kind: str, document: Document | None) -> Document | None:
 async def collect(page: Callable[[int], Awaitable[Page]], after: int) -> list[Document]:
     """Collect the documents that changed after a revision, page by page.
 
-    A document that changes meanwhile moves to the end of the list and is read again; its last state counts.
+    A document that changes meanwhile moves to the end of the list and is read again; the last state is returned.
     """
     found: dict[str, Document] = {}
     ended = False

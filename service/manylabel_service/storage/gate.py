@@ -17,7 +17,7 @@ _passed: ContextVar[frozenset["Gate"]] = ContextVar("_passed", default=frozenset
 
 
 class Gate:
-    """Gate, initially closed, used as a context manager around each call; for one event loop, not for threads.
+    """Gate used as a context manager around each call; closed at first. For one event loop, not for threads.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Gate:
         return found
 
     async def until_closed(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a call that only waits; closing ends it with `StorageUnavailable`."""
+        """Run a call that only waits; closing the gate ends the call with `StorageUnavailable`."""
         try:
             self.check()
         except StorageUnavailable:
@@ -106,7 +106,7 @@ G = TypeVar("G", bound=Gated)
 
 
 def gated(method: Callable[Concatenate[G, P], Awaitable[T]]) -> Callable[Concatenate[G, P], Coroutine[Any, Any, T]]:
-    """Guard a method by the gate of its store, which waits for running calls before it closes.
+    """Guard a method by the gate of its store, which closes only after running calls have ended.
 
     Calls within the method, and tasks that it starts, pass the gate until they end.
     """

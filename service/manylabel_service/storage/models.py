@@ -22,7 +22,7 @@ class Use(NamedTuple):
     record: ModelMeta
     unix_ms: int
     age_ms: int
-    """Milliseconds since then."""
+    """Milliseconds since the last use."""
 
 
 def leader_of(spec: bytes) -> int | None:
@@ -41,8 +41,8 @@ def leader_of(spec: bytes) -> int | None:
 class Models(ABC):
     """Metadata of all models: name, incarnation and spec of each. All stores share the methods that are not abstract.
 
-    A new model, like a successor, is prepared without a name, and exists once it has a name. A deletion removes the
-    name first.
+    A new model, or a successor, is prepared without a name, and exists when it gets a name. A deletion removes the name
+    first.
     """
 
     def __init__(self, gate: Gate, background: BackgroundTasks, logs: Logs, snapshots: Snapshots) -> None:
@@ -72,21 +72,22 @@ class Models(ABC):
     async def page(self, prefix: str, after: str, limit: int) -> list[ModelMeta]:
         """Return the next models whose names begin with a prefix and come after a name.
 
-        They are sorted by the UTF-8 bytes of the names. Fewer than `limit` models are the last ones.
+        They are sorted by the UTF-8 bytes of the names. If fewer than `limit` models are returned, they are the last
+        ones.
         """
 
     @abstractmethod
     async def recent(self, before: tuple[int, str] | None, limit: int) -> list[Use]:
         """Return the next models in the order of their last use, latest first.
 
-        `before` is the time of use and the name of the model after which the list continues. Fewer than `limit` models
-        are the last ones.
+        `before` is the time of use and the name of the model after which the list continues. If fewer than `limit`
+        models are returned, they are the last ones.
         """
 
     @abstractmethod
     async def use(self, ages_ms: Mapping[str, int]) -> None:
-        """Record the last use of models, by name, as milliseconds ago; an earlier use than the recorded one and an
-        unknown name are ignored."""
+        """Record the last uses of models, by name, as milliseconds ago. Unknown names, and uses earlier than the
+        recorded one, are ignored."""
 
     @abstractmethod
     async def followers(self, leader: ModelMeta) -> list[ModelMeta]:
@@ -94,7 +95,8 @@ class Models(ABC):
 
     @abstractmethod
     def position_at(self, position: str) -> str:
-        """Return the first position at which a log of this store can begin, at or after a position of any store."""
+        """Return the first position at which a log of this store can begin, at or after a position that may come from
+        another store."""
 
     @abstractmethod
     async def _prepare(self, name: str, spec: bytes, at: str) -> ModelMeta:
@@ -121,13 +123,13 @@ class Models(ABC):
     async def create(self, name: str, spec: bytes, state: Bytes | None = None, at: str = SEED) -> ModelMeta:
         """Add a model with an empty log.
 
-        A state becomes the snapshot of the model at the position `at`. The log counts as trimmed up to there, so no
-        process takes the model for one that began empty. Without a state, the model has no snapshot. `at` is `SEED` or
-        a result of `position_at`; all positions of the log are above it.
+        A state becomes the snapshot of the model at the position `at`. The log counts as trimmed up to this position,
+        so that no process assumes that the model began empty. Without a state, the model has no snapshot. `at` is
+        `SEED` or a result of `position_at`; all positions of the log are above it.
 
         Raises `ModelExists` if the name is taken; exactly one of several concurrent attempts succeeds.
         """
-        if state is not None and await self.find(name) is not None:  # otherwise `_name` raises it
+        if state is not None and await self.find(name) is not None:  # otherwise, `_name` raises the error
             raise ModelExists(name)
         return await self._background.finish(self._create(name, spec, state, at))
 
@@ -150,20 +152,19 @@ class Models(ABC):
         """Prepare a successor of a model: another incarnation with its spec, whose log ends, without entries, at a
         position.
 
-        The successor is not listed, and is removed some time after its process has died. Calls with its record work as
-        for any model. Raises `ModelGone`.
+        The successor is not listed, and is removed some time after its process has died. Calls with its record work
+        like those of any model. Raises `ModelGone`.
         """
         await self._logs.check(record)
         return await self._prepare(record.name, record.spec, at)
 
     @gated
     async def replace(self, successions: Sequence[tuple[ModelMeta, ModelMeta]]) -> None:
-        """Give the names of models to their successors, all in one step; the replaced models are deleted as by
-        `delete`.
+        """Give the names of models to their successors atomically, and delete the replaced models like `delete`.
 
         Each pair is a model and its successor, with the new spec. A successor with the same incarnation is the model
-        itself, which only gets a new spec. Raises `ModelGone` for a model, or for a successor that was discarded;
-        nothing has changed then.
+        itself, which only gets a new spec. Raises `ModelGone` if a model was deleted, or a successor was discarded;
+        then nothing has changed.
         """
         await self._background.finish(self._name(successions))
         for record, successor in successions:
@@ -181,7 +182,7 @@ class Models(ABC):
         """Remove the model with its log and its snapshots.
 
         When this returns, the name is free and every call with this record raises `ModelGone`. A call in progress
-        either completes as if it came before the deletion, or raises too. The space may be freed later, in steps.
+        either completes as if before the deletion, or also raises. The space may be freed later, in steps.
         """
         await self._background.finish(self._unname(record))
         await self._forget(record)

@@ -21,8 +21,8 @@ def private_directory(path: Path) -> None:
 def make_private(path: Path) -> None:
     """Remove the access of other users to a directory or a file, and log it.
 
-    The mode of a path stays if the path belongs to another user, such as the root of a Kubernetes volume, or is on a
-    file system without modes. The server logs a warning instead.
+    If the path belongs to another user, such as the root of a Kubernetes volume, or is on a file system without modes,
+    its mode stays, and the server logs a warning.
     """
     found = path.stat()
     if not found.st_mode & _OTHERS:

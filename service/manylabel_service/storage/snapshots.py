@@ -50,7 +50,7 @@ MAX_SIZES = 1_000
 """Maximum number of blobs whose sizes are cached."""
 
 NOT_PUT = (ModelGone, ModelDamaged, LogTrimmed, LogLost, StorageFull)
-"""Errors after which no document names a new blob."""
+"""Errors that mean that no document names the new blob."""
 
 log = structlog.get_logger()
 
@@ -105,15 +105,15 @@ class Snapshots:
         foreign: bool = False,
         reasons: Sequence[Reason] = ("recent",),
     ) -> None:
-        """Add a snapshot, or replace the one at the same position, which adds its reasons.
+        """Add a snapshot; if there is one at the same position, replace it and keep its reasons, too.
 
-        A `foreign` position is not looked up in the log. It belongs to the log of another model, or to a successor
+        A `foreign` position is not looked up in the log: it belongs to the log of another model, or to a successor
         whose log has not reached it yet.
 
-        The snapshot is listed and readable only after all of it was stored, read back and found equal; otherwise
-        `StorageUnavailable` is raised. If a power failure loses it, any later `trim` is lost too. All processes that
-        put a snapshot at one position put equal bytes. Raises `ModelGone`, and, like `append`, `LogLost` for a position
-        that the log does not have, or `LogTrimmed` for a position before its start.
+        The snapshot is listed and readable only after all bytes were stored, read back and found equal; otherwise
+        `StorageUnavailable` is raised. If a power failure loses the snapshot, any later `trim` is also lost. All
+        processes that put a snapshot at the same position put equal bytes. Raises `ModelGone`, and, like `append`,
+        `LogLost` for a position that the log does not have, or `LogTrimmed` for a position before the start of the log.
         """
         id, position = ulid.new(), _normal(position)
         new = SnapshotMeta(position, len(data), now_ms(), extent, tuple(reasons))
@@ -124,7 +124,7 @@ class Snapshots:
 
         files = self.files(record)
         key = files.key(_key(id, new))
-        await files.read()  # a blob is of no use to a table that cannot be changed
+        await files.read()  # the table cannot be changed, so the blob is unneeded
         await self._logs.check(record)
         await self._blobs.put(key, pieces_of(data))
         try:
@@ -178,10 +178,10 @@ class Snapshots:
         return None
 
     async def read(self, record: ModelMeta, position: str) -> AsyncGenerator[bytes, None]:
-        """Read the bytes that `get` returns, in order, in pieces of a few megabytes.
+        """Yield the bytes that `get` returns, in order, in pieces of a few megabytes.
 
-        Yields nothing if there is no such snapshot. If the snapshot is removed meanwhile, the last pieces may be
-        missing; if it is replaced, they are not. `close` does not wait for the reader. Raises `ModelGone`.
+        Yields nothing if the snapshot does not exist. If the snapshot is removed meanwhile, the last pieces may be
+        missing; if it is replaced, all pieces are yielded. `close` does not wait for the reader. Raises `ModelGone`.
         """
         tried, n_sent, found = None, 0, await self._find(record, position)
         while found is not None and found[0] != tried:
@@ -228,10 +228,10 @@ class Snapshots:
         drop: Reason | None = None,
         pins: int | None = None,
     ) -> list[SnapshotMeta]:
-        """Add or drop a reason of snapshots, which are deleted with their last one.
+        """Add or drop a reason to retain snapshots; a snapshot without reasons is deleted.
 
-        With `pins`, a snapshot keeps its reasons if it was pinned more often meanwhile. Returns the snapshots as they
-        are then; none if there is no snapshot at one of the positions. Raises `ModelGone`.
+        With `pins`, a snapshot keeps its reasons unless it has been pinned this often. Returns the changed snapshots,
+        or none if a position has no snapshot. Raises `ModelGone`.
         """
         normal, found = [_normal(position) for position in positions], list[SnapshotMeta]()
 
@@ -290,7 +290,7 @@ class Snapshots:
             return await self._listed(record)
 
     async def _listed(self, record: ModelMeta) -> SnapshotTable:
-        """Return what a damaged table may have named: all blobs."""
+        """Return the blobs that a damaged table may have named: all blobs of the model."""
         snapshots = {}
         for key in await self._blobs.keys(f"{BLOBS}{record.incarnation}/"):
             *_, position, id = key.split("/")
@@ -347,7 +347,7 @@ def _with(snapshot: SnapshotMeta, *reasons: Reason) -> SnapshotMeta:
 
 
 def _replacing(old: SnapshotMeta, new: SnapshotMeta) -> SnapshotMeta:
-    """Return the metadata of a snapshot that replaces an equal one; the time is that of the later one."""
+    """Return the metadata of a snapshot that replaces an equal one; the time is the later one of both."""
     created, pins = max(old.created_unix_ms, new.created_unix_ms), old.pins + ("pin" in new.reasons)
     return replace(_with(new, *old.reasons), created_unix_ms=created, pins=pins)
 
@@ -357,5 +357,6 @@ def _key(id: str, snapshot: SnapshotMeta) -> str:
 
 
 def _normal(position: str) -> str:
-    """Return a position without a second number of zero; raise ValueError for an invalid position."""
+    """Return a position in its shortest form, without a second number that is zero; raise ValueError for an invalid
+    position."""
     return "-".join(map(str, position_key(position))).removesuffix("-0")

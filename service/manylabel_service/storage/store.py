@@ -8,7 +8,7 @@ from manylabel_service.storage.snapshots import Snapshots
 
 
 class Store(Protocol):
-    """Store with six parts, which exist from its creation and work while the store is open.
+    """Store with six parts. The parts exist from the creation of the store, and work while it is open.
 
     Attributes
     ----------
@@ -58,21 +58,21 @@ class Store(Protocol):
         ...
 
     async def erased(self) -> None:
-        """Wait until no file or key of the store has data deleted so far."""
+        """Wait until data deleted so far is removed from all files and keys of the store."""
         ...
 
 
 class Named(NamedTuple):
-    """Model that documents or blobs name, None if it was deleted, and the keys of these blobs."""
+    """Model that documents or blobs name (None if it was deleted), and the keys of these blobs."""
 
     record: ModelMeta | None
     keys: list[str]
 
 
 async def named_models(store: Store, kind: str, prefix: str) -> dict[int, Named]:
-    """Return the incarnations that name documents of a kind, or blobs under a prefix, with their models.
+    """Return the incarnations in the names of documents of a kind, or of blobs under a prefix, with their models.
 
-    Empty if any model is damaged: the data may belong to it.
+    If a model is damaged, the result is empty, because the data may belong to it.
     """
     keys: dict[int, list[str]] = {int(name): [] for name in await store.documents.revisions(kind) if name.isdecimal()}
     for key in await store.blobs.keys(prefix):

@@ -1,7 +1,7 @@
 """Metric families in Prometheus' text format, written in time slices, so that a scrape does not delay other requests.
 
-`prometheus_client.generate_latest` writes the same text without yielding, which takes a third of a second for a
-thousand models.
+`prometheus_client.generate_latest` writes the same text in one step, which takes a third of a second for a thousand
+models.
 """
 
 import re
@@ -44,7 +44,7 @@ async def write(families: Iterable[Metric], labels: Mapping[str, str]) -> bytes:
 
 
 def only(text: bytes, may_see: Callable[[str], bool]) -> bytes:
-    """Return the series of a text that have no model or an accepted model, without the series of keys."""
+    """Return the series in a text that have no model, or an accepted model; series of keys are omitted."""
     lines = text.splitlines(keepends=True)
     return b"".join(
         line

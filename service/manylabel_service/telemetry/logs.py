@@ -15,7 +15,7 @@ _PROCESSORS: tuple[structlog.typing.Processor, ...] = (
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 )
 
-# Without the values of variables, which may contain data of clients.
+# Values of variables are omitted, because they may contain data of clients.
 _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
 
 
@@ -44,7 +44,7 @@ def configure_logging(settings: Settings, **always: object) -> None:
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
     logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.root.level))
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # invalid bodies are the client's responsibility
-    for name in ("httpx2", "httpcore2"):  # addresses of webhooks and headers with secrets
+    for name in ("httpx2", "httpcore2"):  # they would contain addresses of webhooks, and headers with secrets
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.root.level))
     structlog.configure(
         processors=[*processors, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

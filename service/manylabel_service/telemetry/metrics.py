@@ -30,17 +30,17 @@ BUCKETS_SECONDS = (
 )
 
 WAKE_BUCKETS = (1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1.0, 2.5, 5.0, 10.0)
-"""Seconds."""
+"""Upper bounds of the buckets of delays of the event loop, in seconds."""
 
 OTHERS = "_others"
 """Label for the counts of the models without separate series; no model can have this name."""
 
 DELAY_BUCKETS_SECONDS = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0, 7 * 86_400.0)
-"""Buckets of the delay of labels submitted by people."""
+"""Upper bounds, in seconds, of the buckets of the delay of submitted labels."""
 
 
 class _Series(NamedTuple):
-    """Counters of a model that each request needs, and their label."""
+    """Counters of a model that are needed in each request, and their label."""
 
     model: str
     predictions: Counter
@@ -48,7 +48,8 @@ class _Series(NamedTuple):
 
 
 class _LoopDelays(Collector):
-    """Histogram of delays, observed by one thread fifty times a second, also on an idle server: it takes no locks."""
+    """Histogram of delays. One thread observes delays fifty times a second, even on an idle server, so it takes no
+    locks."""
 
     def __init__(self) -> None:
         self._counts = [0] * (len(WAKE_BUCKETS) + 1)
@@ -203,7 +204,7 @@ class Telemetry:
         self._loop_delay_seconds.observe(late_seconds)
 
     async def exposition(self, *others: Metric) -> bytes:
-        """Return all metrics of this process in Prometheus' text format, with further families."""
+        """Return all metrics of this process in Prometheus' text format, with additional families."""
         labels = {} if self.workers is None else {"worker": str(self.workers.number)}
         return await write(chain(self.registry.collect(), others), labels)
 

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 EXPORT_SECONDS = 5.0
-"""Timeout in seconds of the collector; spans wait meanwhile, up to a maximum number."""
+"""Timeout in seconds for the collector; meanwhile, a limited number of spans waits."""
 
 _provider: Any = None
 

@@ -1,8 +1,9 @@
 """Metrics of all server processes in every scrape.
 
-A scrape reaches one worker and must not hide the others. Each worker writes its series, labelled with its number, to
-any process that connects to its socket in the server's private directory; the scraped worker joins all. Counters stay
-in each process, so requests share nothing, and the counters of a restarted process reset, as Prometheus expects.
+A scrape reaches only one worker, but must return the metrics of all. Each worker writes its series, labelled with its
+number, to any process that connects to its socket in the server's private directory; the scraped worker joins all
+series. Each process has its own counters, so requests share no state, and counters of a restarted process begin at 0,
+as Prometheus expects.
 """
 
 import asyncio
@@ -58,7 +59,7 @@ class WorkerMetrics:
                 writer.close()
 
         path = self._path(self.number)
-        path.unlink(missing_ok=True)  # of an earlier worker with this number
+        path.unlink(missing_ok=True)  # the socket of an earlier worker with this number
         self._server = await asyncio.start_unix_server(answer, path)  # responds while the lock is held
 
     def close(self) -> None:

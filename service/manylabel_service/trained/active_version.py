@@ -1,7 +1,7 @@
-"""Active version of a trained model, loading of the next one, and the other versions in memory.
+"""Active version of a trained model, loading of the next version, and other versions in memory.
 
-One task loads the version to serve, in a thread, while the previous version predicts. Then one step replaces it and
-advances the position, so the position never includes a version that does not predict yet.
+One task loads the version to serve in a thread, while the previous version predicts. Then the version and the position
+change in one step, so the position never includes a version that does not predict yet.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 
 class ActiveVersion:
-    """Served version, held in memory.
+    """Served version, in memory.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class ActiveVersion:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def load(self, version: Version) -> Predictor:
-        """Return a version that is ready to predict; the current one is not loaded again. Raises VersionDamaged,
+        """Return a version that is ready to predict; the current version is not loaded again. Raises VersionDamaged,
         StorageUnavailable or ModelGone."""
         async with self._loading:
             if self.serving is not None and self.serving.version == version:
@@ -130,7 +130,7 @@ class ActiveVersion:
             return await self.read(version)
 
     async def read(self, version: Version) -> Predictor:
-        """Return a stored version; raises like `load`."""
+        """Return a stored version. Raises the errors of `load`."""
         data = await self._versions.artifact(version)
         try:
             return await asyncio.to_thread(Predictor, version, data, self._limits)
@@ -138,7 +138,8 @@ class ActiveVersion:
             raise VersionDamaged(self._name, version.number, str(error)) from error
 
     def is_current(self, loaded: Predictor | None = None) -> bool:
-        """Return whether the served version is in memory, after putting `loaded` there if it is that one."""
+        """If `loaded` is the served version, start to predict with it. Return whether the served version is in
+        memory."""
         catalogue = self._versions.catalogue
         target = catalogue.target
         for serving in (self.serving, loaded):
@@ -152,7 +153,7 @@ class ActiveVersion:
         while not self.is_current():
             catalogue, changes = self._versions.catalogue, self._changes
             target, position = catalogue.target, catalogue.position
-            assert target is not None  # otherwise it is current
+            assert target is not None  # otherwise the version is current
             try:
                 serving = await self.load(await self._versions.version(target))
             except VersionNotFound:  # the version has been deleted, so another one must be served
@@ -213,7 +214,8 @@ class ActiveVersion:
 
 
 MAX_OTHER_VERSIONS = 2
-"""Maximum number of versions of a model in memory besides the served one: the most recently used."""
+"""Maximum number of versions of a model in memory in addition to the served one; the most recently used ones are
+retained."""
 
 
 class OtherVersions:
@@ -254,7 +256,7 @@ class OtherVersions:
             return found
 
     def keep(self, catalogue: VersionCatalogue) -> None:
-        """Release deleted versions, and the currently served one."""
+        """Release deleted versions, and the version that is now served."""
         target = catalogue.target
         there = {listed.id for listed in catalogue.versions.values() if listed != target}
         for id in self._loaded.keys() - there:

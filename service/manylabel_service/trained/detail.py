@@ -13,7 +13,8 @@ from manylabel_service.trained.predictor import read_estimator, takes_views
 from manylabel_service.trained.version import Version
 
 MAX_CORRELATED = 200
-"""Maximum number of labels in the matrix of correlations: those with the strongest correlation to any other."""
+"""Maximum number of labels in the matrix of correlations: the labels with the strongest correlation to another
+label."""
 
 
 @dataclass(frozen=True, slots=True)

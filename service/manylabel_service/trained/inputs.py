@@ -22,20 +22,20 @@ class Views(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A record or a text, and its features by the encoder of the version served at that time."""
+    """A record or a text, and its features according to the encoder of the version served at that time."""
 
     raw: Any
     features: Features
     records: RecordEncoder
 
     def read_by(self, records: RecordEncoder) -> Features:
-        """Return the features by the encoder of a version; raises RecordError if the version reads texts
+        """Return the features according to the encoder of a version; raise RecordError if the version reads texts
         differently."""
         return self.features if records.text == self.records.text else as_features(records.read(self.raw))
 
 
 def as_features(record: Encoded) -> Features:
-    """Return features by name, and vectors, as the encoder of records gives them."""
+    """Return features by name, and vectors, from the result of the encoder of records."""
     values = np.array(list(record.features.values()), dtype=np.float32)
     return Features(tuple(record.features), None, values, record.vectors or None)
 
@@ -49,8 +49,8 @@ _NOTHING = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns of one view: their number, their names, if any, and for each optional number the name of the column
-    that says that a record has it."""
+    """Columns of one view: their number, their names, if any, and for each optional number the name of the column that
+    marks it as present."""
 
     size: int
     names: Vocabulary | None
@@ -69,7 +69,7 @@ class Columns:
         return 0 if self.names is None else self.names.nbytes
 
     def problem(self, x: Features) -> str | None:
-        """Return why an example of this input kind cannot be used, or None. Unknown names are ignored."""
+        """Return why an example of this input kind cannot be used; None if it can. Unknown names are ignored."""
         if x.names is not None:
             numbered = self.names is None
             return "this model has numbered features: send a list, or indices and values" if numbered else None
@@ -79,7 +79,7 @@ class Columns:
         return None if len(x.values) == self.size else f"must have {self.size} numbers, has {len(x.values)}"
 
     def with_given(self, x: Features) -> Features:
-        """Return an example that also says which of the optional numbers it has, as the training records do."""
+        """Return an example with the features that mark its optional numbers as present, as in the training records."""
         if x.names is None or not self.given:
             return x
         given = [self.given[name] for name in x.names if name in self.given]

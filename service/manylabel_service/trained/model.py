@@ -1,7 +1,7 @@
 """Trained model: versions in the store, one of which is in memory and predicts.
 
-While another version is loaded in a thread, the previous one predicts; then one step replaces it. Each response is from
-one version, and its position is that of the catalogue.
+While another version is loaded in a thread, the previous one predicts; then it is replaced in one step. Each response
+is from one version, and its position is the position of the catalogue.
 """
 
 import asyncio
@@ -46,7 +46,8 @@ from manylabel_service.trained.version_store import Promoted, VersionCatalogue, 
 
 INLINE_EXAMPLES = 100
 INLINE_WORK = 1_000_000
-"""Maximum examples, and multiplications, predicted on the event loop, about a millisecond; more run in a thread."""
+"""Maximum number of examples, and of multiplications, for a prediction on the event loop, which takes about a
+millisecond; larger predictions run in a thread."""
 
 EXPLAINING = 20
 """Cost of explaining an example, as a multiple of predicting one."""
@@ -145,7 +146,7 @@ class TrainedModel(HostedModel):
         }
 
     def details(self) -> dict[str, Any]:
-        """Return the status with the fields that the served version knows; raise like `status`."""
+        """Return the status with the fields that the served version knows. Raises the errors of `status`."""
         status, serving = self.status(), self._active.serving
         return {**status, "fields": [] if serving is None else list(serving.fields)}
 
@@ -185,7 +186,7 @@ class TrainedModel(HostedModel):
         return number, measured, self.answers.position
 
     def label_details(self, number: int) -> LabelDetails:
-        """Return title, description and URI of labels, if this version is served, else none."""
+        """Return the titles, descriptions and URIs of labels if this version is served; otherwise an empty result."""
         serving = self._active.serving
         return serving.label_details if serving is not None and serving.version.number == number else {}
 
@@ -231,7 +232,7 @@ class TrainedModel(HostedModel):
             self.answers.crash(error)
 
     def _crashed(self, answers: HostedModel) -> NotReady:
-        """Have the model restored because its metrics have failed; meanwhile its versions predict."""
+        """Schedule a restore of the model, because its metrics have failed; meanwhile, its versions predict."""
         return self._on_crashed(self)
 
     def _noted(self, *_: HostedModel) -> None:
@@ -283,7 +284,7 @@ class TrainedModel(HostedModel):
         return self._active.reached(position)
 
     async def cover(self) -> bool:
-        """Ensure a snapshot of the delayed labels; everything else is in the store."""
+        """Ensure a snapshot of the delayed labels; all other data is already in the store."""
         return self.answers.failed or await self.answers.cover()
 
     def end(self, state: ModelLifecycle, refusal: ErrorFactory) -> None:
@@ -353,8 +354,8 @@ class TrainedModel(HostedModel):
         Parameters
         ----------
         xs : examples.
-        at_least : position that the response must include; waits for it up to a timeout.
-        probabilities : whether the predictions have them.
+        at_least : position up to which the response must include all changes; the call waits for it up to a timeout.
+        probabilities : whether the predictions have probabilities.
         explainer : explains the predicted labels.
         version : number of another version to predict with.
         """
@@ -387,7 +388,7 @@ class TrainedModel(HostedModel):
         await self.answers.keep(ids, (), predictions, version)
 
     async def _loaded(self, number: int) -> Predictor:
-        """Return a version, the one served or another, which is loaded if it is not in memory."""
+        """Return the served version, or another one, which is loaded if it is not in memory."""
         serving, listed = self._active.serving, self._versions.catalogue.versions.get(number)
         if serving is not None and serving.version.listed == listed:
             return serving
@@ -405,7 +406,7 @@ class TrainedModel(HostedModel):
     # -- versions ---------------------------------------------------------------------------------
 
     async def versions(self) -> tuple[list[Version], int | None, list[int]]:
-        """Return the versions, newest first, the number of the served one, and the numbers of damaged ones.
+        """Return the versions, newest first, the number of the served version, and the numbers of damaged versions.
 
         Raises NotReady, StorageUnavailable or ModelGone.
         """
@@ -435,8 +436,8 @@ class TrainedModel(HostedModel):
 
         Raises NotReady, VersionNotFound, VersionDiffers, VersionDamaged, StorageUnavailable or ModelGone.
 
-        It is loaded here first, and not promoted if that fails. A version with other features or scaling than the
-        served one needs `force`.
+        The version is loaded here first, and not promoted if this fails. A version with other features or scaling than
+        the served one needs `force`.
         """
         with self._changing():
             loaded = await self._active.load(await self._stored(self._versions.find(number)))

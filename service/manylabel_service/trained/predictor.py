@@ -38,16 +38,16 @@ class Predictor:
     Attributes
     ----------
     version : metadata of the version.
-    labels, views : names of its labels and views.
+    labels, views : names of the labels and views of the version.
     label_details : title, description and URI of labels, by label and field.
     estimator : estimator of `manylabel_core.batch`.
     text : text options of the training records; None for numbers only.
-    records : encoder of records, by these options or the defaults.
+    records : encoder of records with these options, or the defaults.
     nbytes : memory in bytes.
     """
 
     def __init__(self, version: Version, data: bytes, limits: RecordLimits | None = None) -> None:
-        """Read the artifact of a version; raises DamagedState if it is not whole, or cannot predict."""
+        """Read the artifact of a version; raise DamagedState if it is incomplete, or cannot predict."""
         artifact = ModelArtifact.from_bytes(data)
         self.version = version
         self.estimator = read_estimator(artifact.estimator)
@@ -91,9 +91,9 @@ class Predictor:
 
     @property
     def features_digest(self) -> str:
-        """Digest of the names of its features, in any order, or of their number, by view.
+        """Digest, by view, of the names of the features, regardless of their order, or of their number.
 
-        Words and categories (``country=FR``) of records do not count; text options and all other names do.
+        It omits words and categories (``country=FR``) of records, and includes text options and all other names.
         """
         named: dict[str, Any] = {view: self._lasting(columns) for view, columns in self.views.items()}
         if self.text is not None:
@@ -107,7 +107,8 @@ class Predictor:
 
     @cached_property
     def fields(self) -> Sequence[dict[str, str]]:
-        """Names and kinds of the fields of records or tables, by the names of its features; at most `MAX_FIELDS`."""
+        """Names and kinds of the fields of records or tables, derived from the names of the features; at most
+        `MAX_FIELDS`."""
         kinds: dict[str, set[str]] = {}
         names = dict.fromkeys(name for one in self.views.values() if one.names for name in one.names.names)
         for name in names:
@@ -169,7 +170,7 @@ class Predictor:
         return x.with_numbers_of_vectors() if x.vectors else x
 
     def _views_of(self, x: Features) -> Features | Views:
-        """Return a record as views: one for its fields without vectors, and one per known vector."""
+        """Return a record as views: one view for all fields that are not vectors, and one for each known vector."""
         views = {SINGLE: x._replace(vectors=None)} if SINGLE in self.views else {}
         for field, vector in (x.vectors or {}).items():
             view = view_of(field, {SINGLE})
@@ -190,8 +191,8 @@ class Predictor:
         return explainer.explain(x, labels, lambda k: self.estimator.explain(matrix, asked, k), name_of)
 
     def _thresholds(self) -> tuple[float, Any]:
-        """Return the common threshold of all labels, 0 if each has its own, and the difference of each label's
-        threshold from it."""
+        """Return the common threshold of all labels (0 if labels have separate thresholds), and for each label the
+        difference of its threshold from it."""
         threshold: Any = getattr(self.estimator, "threshold_", None)
         curves: Any = getattr(self.estimator, "curves_", None)
         n_labels = len(self.labels)

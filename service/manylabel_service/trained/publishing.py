@@ -1,7 +1,7 @@
 """Publication of a job's result as a version of a model.
 
-Publication can be interrupted anywhere and repeated by any process: a job gets one version. A version is listed only
-after its artifact and metadata are stored.
+Publication can be interrupted at any time, and repeated by any process; a job still gets only one version. A version is
+listed only after its artifact and metadata are stored.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ log = structlog.get_logger()
 
 
 async def check_publishable(store: Store, settings: Settings, name: str) -> None:
-    """Check before training whether a job can create a version of a model of that name.
-    Raises ModelIsOnline, LimitExceeded or StorageUnavailable."""
+    """Check before training that a job can create a version of a model with this name. Raises ModelIsOnline,
+    LimitExceeded or StorageUnavailable."""
     record = await store.models.find(name)
     if record is None:
         check_limit("the number of models", await store.models.count() + 1, settings.max_models)
@@ -46,14 +46,16 @@ async def publish(
     Parameters
     ----------
     artifact : `ModelArtifact.to_bytes`.
-    meta : metadata of the version, to which scaling, features and the reasons below are added. For a job that has
-        published before, its version is returned, and nothing changes; if it was deleted, with the metadata given here.
-    promote : whether the version is served from now on, in the same step in which it becomes one. "if_better" serves it
-        if its fit converged, it was measured, its features and scaling are those of the version served, and it did not
-        measure lower than that on the same rows; else `not_promoted_because` of its metadata has the reasons.
+    meta : metadata of the version, to which scaling, features and the reasons below are added. If the job has published
+        before, its version is returned, and nothing changes; if this version was deleted, it is returned with the
+        metadata `meta`.
+    promote : whether to serve the version from now on, in the same step that publishes it. With "if_better", it is
+        served if its fit converged, it was evaluated, its features and scaling are the same as those of the served
+        version, and its metric on the same rows is not lower; else `not_promoted_because` in its metadata has
+        the reasons.
     """
     check_limit(f"bytes of model {name!r}", len(artifact), settings.max_model_bytes)
-    # A version that cannot be served is not listed.
+    # A version that cannot be served must not be listed.
     meta = await asyncio.to_thread(_described, artifact, meta)
     for _ in range(ATTEMPTS):
         record = await _record(store, settings, name)
@@ -134,7 +136,7 @@ def _add(
     not_promoted_because: str | None,
     compared: list[int | None] | None,
 ) -> bool:
-    """Add the version of a job, unless it exists or the version that it was compared with is no longer served."""
+    """Add the version of a job, unless it exists, or the version with which it was compared is no longer served."""
     if job in catalogue.jobs or (compared is not None and catalogue.served not in compared):
         return False
     number = catalogue.add(job, id, size_bytes)

@@ -10,7 +10,7 @@ MEASURE = "micro_f1"
 """Metric by which versions are compared."""
 
 Promote = Literal["if_better", "always", "never"]
-"""When a new version is served: if it is better, always, or only by a manual promotion."""
+"""Rule for serving a new version: if it is better, always, or only by a manual promotion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,11 @@ class VersionMeta:
     features : digest of the feature names, or of their number, by view.
     not_promoted_because : reasons why "if_better" did not serve it; None if it was served.
     baseline : metrics of predicting the most frequent labels of the training rows; None without held-out rows.
-    taken : the sample that the job read from a stream; None for other data.
+    taken : sample that the job read from a stream; None for other data.
     data : training data as specified in the job: a dataset or a stream.
     measured_on : digest of the held-out rows; equal digests mean equal rows. None if unknown.
-    worse : difference to the version that it replaced under "always", if that one measured higher; else None.
+    worse : difference to the version that it replaced under "always", if the replaced version had the higher metric;
+        else None.
     """
 
     job: str
@@ -63,7 +64,7 @@ class VersionMeta:
         return " and ".join(found)
 
     def worse_than(self, other: "VersionMeta", number: int) -> str | None:
-        """Return a clause if the micro-F1 is below that of version `number` on the same rows; otherwise return None."""
+        """Return a clause if the micro-F1 is below that of version `number` on the same rows; otherwise None."""
         if self.measured_on is None or self.measured_on != other.measured_on or not (self.measures and other.measures):
             return None
         mine, its = (one.get(MEASURE) for one in (self.measures, other.measures))
@@ -74,7 +75,7 @@ class VersionMeta:
 
 @dataclass(frozen=True, slots=True)
 class ListedVersion:
-    """Entry of a version in the document of its model: everything of bounded size.
+    """Entry of a version in the document of its model, with all facts of limited size.
 
     `number` counts from 1 and is never reused. `position` is the position of the publication. `size_bytes` is the size
     of the artifact. `id` is the id of the artifact among the artifacts of its job.

@@ -2,8 +2,8 @@
 
 Each model has one document, changed by compare-and-set, that lists its versions and names the served one. The artifact
 of a version is a blob, and so are its metadata, which may be larger than a document. Blobs are written first, under
-unique keys, and a version exists once the document names it. So a publisher may crash at any time: unlisted blobs are
-removed later. A position of a trained model is a revision of its document.
+unique keys; a version exists as soon as the document names it. A publisher may crash at any time, because unlisted
+blobs are removed later. A position of a trained model is a revision of its document.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ BLOBS = "versions/"
 META_SUFFIX = ".meta"
 """Suffix of the key of metadata, after the key of the artifact."""
 MAX_JOBS = 1_000
-"""Number of the latest jobs to remember, so that none publishes twice."""
+"""Number of the latest jobs that are remembered, so that none of them publishes twice."""
 MAX_CHANGES = 100
 """Number of the latest changes in the document, for processes that read it at intervals."""
 MAX_REASON = 500
@@ -95,7 +95,8 @@ class VersionCatalogue(StoredModel):
     changes: list[Change] = Field(default_factory=list)
 
     def at(self, revision: int) -> Self:
-        """Set the revision, which is the position of what the document adds; return the catalogue."""
+        """Set the revision, which is the position of the versions and changes that the document adds; return the
+        catalogue."""
         super().at(revision)
         for number, version in self.versions.items():
             if not version.position:
@@ -142,11 +143,11 @@ class VersionCatalogue(StoredModel):
 
 
 class VersionStore:
-    """Versions of one model; calls run in turn.
+    """Versions of one model; calls run one at a time.
 
     Parameters
     ----------
-    on_change : callback with the previous catalogue when another one was read or written.
+    on_change : callback with the previous catalogue after a different one was read or written.
 
     Attributes
     ----------
@@ -192,7 +193,7 @@ class VersionStore:
             return self._known(await self.files.documents.change(self.files.name, changed) or VersionCatalogue())
 
     async def find(self, number: int) -> Version:
-        """Return a version as it is now; raises the errors of `read` and `version`."""
+        """Read the current catalogue, and return a version; raise the errors of `read` and `version`."""
         try:
             listed = (await self.read()).versions[number]
         except KeyError:
@@ -200,7 +201,7 @@ class VersionStore:
         return await self.version(listed)
 
     async def all(self) -> tuple[list[Version], int | None, list[int]]:
-        """Return the current versions, the number of the served one, and the numbers of damaged ones."""
+        """Return the current versions, the number of the served version, and the numbers of damaged versions."""
         catalogue = await self.read()
         versions, damaged = [], []
         for listed in catalogue.versions.values():
@@ -252,7 +253,7 @@ class VersionStore:
                 if number not in catalogue.versions:
                     raise VersionNotFound(self._record.name, number)
                 previous = catalogue.served
-                if previous not in (number, compared):  # the version that it was compared with is no longer served
+                if previous not in (number, compared):  # the version with which it was compared is no longer served
                     return False
                 if previous != number:
                     catalogue.promote(number)
@@ -263,7 +264,8 @@ class VersionStore:
                 return Promoted(catalogue.position, number, previous)
 
     async def differences(self, meta: VersionMeta) -> str:
-        """Return how a version differs from the served one, as read last; empty if it does not."""
+        """Return the differences between a version and the served one, according to the catalogue read last; an empty
+        text if they do not differ."""
         target = self.catalogue.target
         if target is None:
             return ""
@@ -273,7 +275,7 @@ class VersionStore:
             return ""
 
     async def worse(self, meta: VersionMeta) -> str | None:
-        """Return the loss of a version against the served one on the same rows, or None."""
+        """Return the difference by which a version scored lower than the served one on the same rows, or None."""
         target = self.catalogue.target
         if target is None or meta.measured_on is None:
             return None
@@ -283,7 +285,7 @@ class VersionStore:
             return None
 
     async def delete(self, number: int) -> None:
-        """Delete a version; its blobs go with `collect_garbage`. Raises VersionNotFound, VersionServed,
+        """Delete a version; `collect_garbage` removes its blobs. Raises VersionNotFound, VersionServed,
         StorageUnavailable or ModelGone."""
 
         def change(catalogue: VersionCatalogue) -> bool:
@@ -322,8 +324,8 @@ class VersionStore:
     async def collect_garbage(self) -> None:
         """Remove the blobs of failed publications; raises StorageUnavailable.
 
-        A job that has made its version makes no other; one that has not may still be publishing. Blobs with other names
-        may belong to a later release.
+        Blobs of a job without a version stay, because it may still be publishing; a job with a version makes no other.
+        Blobs with other names stay, because they may belong to a later release.
         """
         catalogue = self.catalogue
         needed = _keys(catalogue)

@@ -1,6 +1,6 @@
 """Web UI: the files in `static`, and their delivery by a server.
 
-`static` holds the complete UI: HTML, styles and modules as browsers load them, without a build step. It uses only the
+`static` has the complete UI: HTML, styles and modules, which browsers load without a build step. It uses only the
 public HTTP interface, and this package is independent of models.
 
 - `core/`: elements, calls, the key, events, formats; `parts/`: charts, tables and forms as custom elements

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 STATIC = Path(__file__).parent / "static"
 INDEX = "index.html"
-"""Page that names the other files with `{version}`, and the only one whose URL has no version."""
+"""Page that refers to the other files with `{version}`; only its own URL has no version."""
 
 MEDIA_TYPES: Mapping[str, str] = {
     ".html": "text/html; charset=utf-8",
@@ -31,9 +31,10 @@ class UiFile(NamedTuple):
 
 
 class Files:
-    """Files of the web UI by path, and the version in their addresses. Raises ValueError.
+    """Files of the web UI by path, and the version in their addresses.
 
-    The version has the release and a digest of all files, so that modules of two releases never mix.
+    Raises ValueError. The version consists of the release and a digest of all files, so that modules of two releases
+    never mix.
     """
 
     def __init__(self, contents: Mapping[str, bytes]) -> None:

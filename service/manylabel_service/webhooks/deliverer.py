@@ -1,7 +1,7 @@
 """Queueing and delivery of events for webhooks, by one of the servers that share a store.
 
-The leading server (`Membership.leads`) has the states of all webhooks in memory, and writes them by compare-and-set. A
-failed write means that another server leads: this one then drops its states. If a server dies before it has stored a
+The leading server (`Membership.leads`) has the states of all webhooks in memory, and writes them by compare-and-set. If
+a write fails, another server is the leader, and this server drops its states. If a server dies before it has stored a
 delivery, the event is sent again (at-least-once delivery).
 """
 
@@ -44,14 +44,15 @@ from manylabel_service.webhooks.webhook import (
 )
 
 POLL_SECONDS = 0.5
-"""Interval in seconds between two polls for new events, and between two writes of what has been delivered."""
+"""Interval in seconds between two polls for new events, and between two writes of delivery results."""
 LOOK_SECONDS = 5.0
 """Interval in seconds between two polls of models that are not in memory, and of stored predictions. While there are no
 webhooks, it is also the interval between two polls of definitions that another server has stored."""
 CURSOR_SECONDS = 30.0
 """Interval in seconds between two writes of a state in which only cursors have changed."""
 BACKOFF_SECONDS = (1.0, 3_600.0)
-"""Minimum and maximum seconds before another attempt; they double each time, with random jitter of up to a half."""
+"""Minimum and maximum seconds before another attempt; the wait doubles each time, with random jitter of up to a
+half."""
 GIVE_UP_SECONDS = 86_400.0
 """Seconds of failed attempts to deliver one event after which the webhook is disabled."""
 
@@ -112,7 +113,7 @@ class Deliverer:
         return _known(webhook, id)
 
     async def state(self, webhook: Webhook) -> DeliveryState:
-        """Return the state of a webhook, as it was stored last; raises DocumentNewer, StorageError."""
+        """Return the last stored state of a webhook; raises DocumentNewer, StorageError."""
         running = self._running.get(webhook.id)
         if running is not None:
             return running.state
@@ -178,7 +179,7 @@ class Deliverer:
                 await self._save(running)
             except StorageError as error:
                 log.warning("webhook_state_not_stored", webhook=running.webhook.id, error=str(error))
-            except Exception:  # the states of the others must still be stored
+            except Exception:  # the states of other webhooks must still be stored
                 log.exception("webhook_state_not_stored", webhook=running.webhook.id)
         self._forget()
 
@@ -301,7 +302,8 @@ class Deliverer:
 
 
 def backoff(failures: int) -> float:
-    """Return the seconds before the next attempt, after a number of failed ones: exponential, with jitter."""
+    """Return the seconds before the next attempt, after a number of failed attempts: exponential backoff with
+    jitter."""
     least, most = BACKOFF_SECONDS
     return min(most, least * 2.0 ** min(failures - 1, 30)) * random.uniform(0.5, 1.0)
 

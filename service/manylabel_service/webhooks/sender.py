@@ -1,4 +1,5 @@
-"""POST of an event to an allowed address, signed as in Standard Webhooks; a bounded part of the response is read."""
+"""POST of an event to an allowed address, signed as in Standard Webhooks; only a limited part of the response is
+read."""
 
 import asyncio
 import time
@@ -19,7 +20,7 @@ from manylabel_service.settings import origin_of
 from manylabel_service.webhooks.webhook import Delivery, Message, Webhook
 
 MAX_RESPONSE_BYTES = 2**14
-"""Maximum bytes that are read of the responses to a request: the headers, and any number of interim responses."""
+"""Maximum bytes that are read of the headers and interim responses to a request."""
 READ_BYTES = 2**12
 """Maximum bytes read at once; other requests run in between."""
 
@@ -29,7 +30,7 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
 
     def __init__(self, context: SSLContext) -> None:
         super().__init__(verify=context, trust_env=False)
-        # A receiver may send interim responses (1xx) without end, which the library skips in one go.
+        # A receiver may send interim responses (1xx) without end, and the library skips them in one step.
         self._pool = httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=_Backend())
 
 
@@ -92,7 +93,7 @@ GONE = "gone"
 NOT_ALLOWED = "url_not_allowed"
 UNEXPECTED = "internal_error"
 FINAL = frozenset({GONE, NOT_ALLOWED})
-"""Errors that disable a webhook at once, until an operator enables it."""
+"""Errors after which a webhook is disabled at once, until an operator enables it."""
 
 
 class _AddressRefused(Exception):
@@ -202,7 +203,7 @@ async def _request(
     async def post(address: str) -> tuple[int, float]:
         async with outgoing.requested(client, "POST", url, address, **options) as response:
             if response.status_code == 204 or response.headers.get("content-length") == "0":
-                async for _ in response.aiter_raw():  # nothing, after which the connection can be used again;
+                async for _ in response.aiter_raw():  # the response has no body, and the connection can be used again;
                     pass  # a chunked body, which is longer than it says, is not decompressed
             return response.status_code, _retry_after(response)
 

@@ -45,24 +45,24 @@ from manylabel_service.webhooks.webhook import MAX_NAMED, OF_LOG, DeliveryState,
 MAX_WAITING = 10_000
 """Maximum number of events of a model in memory until the next poll; older ones are read from the log again."""
 PREDICTIONS_AGE_MS = 10_000
-"""Age in milliseconds from which a stored prediction is examined.
+"""Minimum age in milliseconds of a stored prediction that is examined.
 
-Its id, made by the clock of any server, is in the response, which may take seconds to write before it is stored.
+Its id has the time of the clock of a server, and writing the response may take seconds before the prediction is stored.
 """
 LATELY_MS = 180_000
-"""Age in milliseconds of the last recorded use of a model from which nothing has changed in its log for
+"""Age in milliseconds of the last recorded use of a model at which its log has certainly not changed for
 `UNCHANGED_MS`, because a use is recorded within seconds."""
 UNCHANGED_MS = 60_000
-"""Milliseconds by which `since_unix_ms` of a webhook lies in the past, more than a use waits for its record."""
+"""Milliseconds by which `since_unix_ms` of a webhook lies in the past; more than the time until a use is recorded."""
 MAX_POSITIONS = 10_000
-"""Number of models of a webhook above which the positions of models that have not lately changed are dropped."""
+"""Number of models of a webhook above which the positions of models that have not changed recently are dropped."""
 FORGOTTEN_AT_ONCE = 10_000
 """Maximum number of positions dropped at a time."""
 POSITIONS_AT_ONCE = 500
 """Number of positions of a webhook whose models are looked up at a time."""
 REVIEW_UNCERTAINTY = 0.5
-"""Uncertainty from which a stored prediction needs review if the model promises no precision; 0.5 is a probability of
-1/4 or 3/4 at a threshold of 1/2.
+"""Minimum uncertainty of a stored prediction that needs review, if the model promises no precision; 0.5 means a
+probability of 1/4 or 3/4 at a threshold of 1/2.
 """
 
 log = structlog.get_logger()
@@ -71,7 +71,7 @@ Subscriber = tuple[Webhook, DeliveryState]
 
 
 class _Feed:
-    """Events of one model in memory that webhooks can select: all after `since`, up to `through`."""
+    """Events of one model in memory that webhooks can select: all events after `since`, up to `through`."""
 
     def __init__(self, record: ModelMeta, events: Events, position: str) -> None:
         self.record, self.events = record, events
@@ -136,7 +136,8 @@ class Sources:
         self._drained_for = []
 
     async def positions(self, webhook: Webhook) -> tuple[dict[str, str], int]:
-        """Return the positions, by incarnation, and the `since_unix_ms` of a new webhook, which has seen all logs."""
+        """Return the positions, by incarnation, and `since_unix_ms`, for a new webhook, which has seen all logs so
+        far."""
         positions, since_unix_ms = dict[str, str](), 0
         resident = {replica.record: replica.position for replica in self._registry.resident() if replica.serving}
         async for (record, unix_ms, age_ms), _ in self._registry.uses.recent():
@@ -257,9 +258,9 @@ class Sources:
     async def look(self, subscribers: Sequence[Subscriber]) -> None:
         """Load the models that other servers have changed; queue predictions to review; raises StorageError.
 
-        Only models used since the last look are examined. A server records a use when it loads the model and then every
-        few seconds. A server that dies does not record its last uses. So the first poll, and the poll after the loss of
-        a member, go back as long as a model may stay in memory.
+        Only models used since the last call are examined. A server records a use when it loads a model, and then every
+        few seconds. A server that dies does not record its last uses. Therefore the first call, and the call after the
+        loss of a member, examine all models that may have been in memory.
         """
         await self._inherit(subscribers)
         began_ms = now_ms()
@@ -308,7 +309,7 @@ class Sources:
                 del state.positions[incarnation]
 
     async def _forget_unchanged(self, state: DeliveryState, lately: Set[str]) -> None:
-        """Forget the positions of models that were not lately used, and of which no event is waiting in the log."""
+        """Forget the positions of models that were not used recently, and that have no waiting events in their logs."""
         latest = await self._store.models.recent(None, 1)
         unused = sorted(state.positions.keys() - lately)[:FORGOTTEN_AT_ONCE]
         names = await self._store.models.existing(set(map(int, unused)))
@@ -405,8 +406,8 @@ def _interested(subscribers: Iterable[Subscriber], model: str) -> list[Subscribe
 
 
 def _messages(record: ModelMeta, events: Iterable[Event]) -> Iterator[Message]:
-    """Yield one message for all new labels of an entry, one for all its alarms, and one for the last state of a promise
-    of parity."""
+    """Yield one message for all new labels of an entry, one for all alarms, and one for the last state of a promise of
+    parity."""
     for (position, kind), group in groupby(events, key=lambda event: (event.position, event.kind)):
         found = [event.data for event in group]
         data: dict[str, Any] = {"model": record.name, "position": position, "count": len(found)}

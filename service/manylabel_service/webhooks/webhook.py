@@ -19,7 +19,7 @@ STATES = "webhook-states"
 """Kinds of the documents of webhooks; both documents of a webhook are named by its id."""
 
 Kind = Literal["drift", "label", "parity", "job", "promoted", "review"]
-"""Types of events that a webhook can select. `dropped` and `test` are sent in any case."""
+"""Types of events that a webhook can select. `dropped` and `test` are always sent."""
 KINDS = get_args(Kind)
 OF_LOG = frozenset({"drift", "label", "parity"})
 """Types of events that follow from the log of an online model."""
@@ -27,7 +27,7 @@ OF_LOG = frozenset({"drift", "label", "parity"})
 MAX_QUEUED = 1_000
 """Maximum number of queued events per webhook; later ones are counted and dropped."""
 MAX_QUEUED_BYTES = 2**18
-"""Maximum bytes of the events that wait for delivery, per webhook."""
+"""Maximum bytes of queued events per webhook."""
 MAX_NAMED = 20
 """Maximum number of labels, alarms or predictions listed in one event."""
 MAX_DELIVERIES = 50
@@ -47,7 +47,7 @@ class Webhook(StoredModel):
 
     Attributes
     ----------
-    positions, since_unix_ms : as in `DeliveryState`, at its creation; later events count.
+    positions, since_unix_ms : initial values for `DeliveryState`; only later events are sent.
     generation : number incremented each time the webhook is enabled.
     """
 
@@ -71,7 +71,7 @@ class Webhook(StoredModel):
 
     @property
     def wants_log(self) -> bool:
-        """True if it needs events that follow from logs."""
+        """True if the webhook needs events that follow from logs."""
         return not OF_LOG.isdisjoint(self.events)
 
 
@@ -108,12 +108,13 @@ class DeliveryState(StoredModel):
 
     Attributes
     ----------
-    positions : log positions by incarnation of the model; of many models, only those that have lately changed.
+    positions : log positions by incarnation of the model; if there are many models, only those that have changed
+        recently.
     since_unix_ms : time, by the clock of the store, up to which the logs of other models were seen.
     looked_unix_ms : time up to which models that are not in memory were examined.
     jobs, versions : highest revisions of these documents.
     predictions_unix_ms : time up to which stored predictions were examined.
-    dropped : number of events dropped because the queue was full, which the receiver has not been notified of.
+    dropped : number of events that were dropped because the queue was full, and that the receiver does not know of yet.
     failures : number of failed attempts to deliver the first event; `failing_since_unix_ms` is the time of the first
         one.
     """
@@ -158,7 +159,7 @@ class DeliveryState(StoredModel):
     def position(self, record: ModelMeta) -> str:
         """Return the position up to which the log of a model was seen.
 
-        If it is none of `positions`, `Sources` finds it by `since_unix_ms`; `START` if that is 0.
+        If `positions` does not have it, `Sources` finds it by `since_unix_ms`; `START` if this is 0.
         """
         return self.positions.get(str(record.incarnation), START)
 
@@ -188,7 +189,7 @@ class DeliveryState(StoredModel):
             self.failing_since_unix_ms = self.failing_since_unix_ms or delivery.unix_ms
 
     def disable(self, disabled: Disabled) -> None:
-        """Send nothing until the webhook is enabled; the count of attempts then starts again at 1."""
+        """Send nothing until the webhook is enabled; then the count of attempts starts again at 1."""
         self._changes += 1
         self.disabled, self.failures, self.failing_since_unix_ms = disabled, 0, None
 

@@ -47,7 +47,7 @@ def test_a_dry_run_shows_what_would_be_learnt(manylabel: Command, client: Client
         "3 labels: rock 20, loud 20, calm 20",
         '{"x": {"tempo": 81.5',
         "note: column 'column 1' seems to have the names of the rows and is ignored",
-        "note: column 'code' has codes with zeros in front",
+        "note: column 'code' has codes with leading zeros",
     ):
         assert words in shown, (words, shown)
 
@@ -57,7 +57,7 @@ def test_what_is_left_out_is_counted(manylabel: Command, client: Client, name: s
     fed = manylabel("feed", name, str(table), "--tags", "tags").checked()
     assert "40 rows fed" in fed.out
     assert "20 rows omitted: their labels are unknown; --empty none" in fed.out
-    assert "note: column 'code' has codes with zeros in front" in fed.err
+    assert "note: column 'code' has codes with leading zeros" in fed.err
     refused = manylabel("update", name, str(table), "--tags", "tags")
     assert (refused.status, "line 2: its labels are unknown; add --empty none" in refused.err) == (1, True)
     updated = manylabel("update", name, str(table), "--tags", "tags", "--empty", "none", "--number", "code").checked()
@@ -135,7 +135,7 @@ def test_a_file_or_options_that_do_not_fit_are_refused(
         (("update", name, str(table), "--labels", "tags"), "label 'tags' is"),
         (("update", name, str(lines), "--tags", "tags"), "line 1: its labels are unknown"),
         (("update", name, '{"x": {"tempo": 1}, "y": []}', "--tags", "tags"), "are for files that end with .csv, .tsv"),
-        (("feed", name, str(weights), "--tags", "tags", "--weight", "w"), "line 3: a weight is"),
+        (("feed", name, str(weights), "--tags", "tags", "--weight", "w"), "line 3: the weight in column"),
     ]
     for command, words in cases:
         done = manylabel(*command)
@@ -165,7 +165,7 @@ def test_a_later_file_is_read_with_the_kinds_of_the_model(
     xs = [{"code": "12", "n": 3, "live": 1}, {"code": "12", "live": 1}, {"code": "12", "live": 0}]
     xs = [{**x, "extra": extra} for x, extra in zip(xs, "xyz", strict=True)]
     assert [json.loads(line)["scores"] for line in done.out.splitlines()] == [x.scores for x in model.predict_many(xs)]
-    for note in ("does not know the column extra", "1 of 2 values of column 'n' are no numbers, such as 'four'"):
+    for note in ("does not know the column extra", "1 of 2 values of column 'n' are not numbers, such as 'four'"):
         assert note in done.err, (note, done.err)
     said = manylabel("predict", name, str(later), "--json", "--category", "n", "--ignore", "extra,live").checked()
     assert "has no column live" in said.err

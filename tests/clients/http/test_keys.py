@@ -108,7 +108,7 @@ def test_a_key_is_in_no_text_and_no_log(keyed: tuple[str, str], caplog: pytest.L
         assert secret not in text
         assert made.key not in text
     assert made.id in repr(made)
-    with pytest.raises(TypeError, match="a key is not pickled"):
+    with pytest.raises(TypeError, match="an API key cannot be pickled"):
         pickle.dumps(Secret(key))
 
 

@@ -48,11 +48,11 @@ BAD_ARGUMENTS = {
     "a name is a number": (({0: X["a"]}, Y), "X must have names of views, not 0, as its keys"),
     "a name is empty": (({"": X["a"]}, Y), "X must have names of views, not '', as its keys"),
     "views have different row counts": ((view("b", X["b"][:-1]), Y), "X['b'] has 11 rows, but X['a'] has 12"),
-    "a view holds NaN": ((view("b", with_value(X["b"], np.nan)), Y), "X['b'] must hold finite numbers"),
-    "a view holds infinity": ((view("a", with_value(X["a"], np.inf)), Y), "X['a'] must hold finite numbers"),
+    "a view holds NaN": ((view("b", with_value(X["b"], np.nan)), Y), "X['b'] must contain finite numbers"),
+    "a view holds infinity": ((view("a", with_value(X["a"], np.inf)), Y), "X['a'] must contain finite numbers"),
     "a sparse view holds NaN": (
         (view("a", sp.csr_array(with_value(X["a"], np.nan))), Y),
-        "X['a'] must hold finite numbers",
+        "X['a'] must contain finite numbers",
     ),
     "a view is a vector": ((view("a", X["a"][:, 0]), Y), "X['a']: Expected 2D array, got 1D"),
     "a view has no rows": (({"a": X["a"][:0]}, Y[:0]), "X['a']: Found array with 0 sample(s)"),
@@ -66,9 +66,9 @@ BAD_ARGUMENTS = {
         "X['b'] has values that are too large: their squares overflow",
     ),
     "Y is None": ((X, None), "Y must be an indicator matrix"),
-    "Y holds 2": ((X, with_value(Y, 2)), "Y must hold only 0 and 1, not 2"),
-    "sparse Y holds 3": ((X, sp.csr_array(3 * Y)), "Y must hold only 0 and 1, not 3"),
-    "Y is text, some of it unlabelled": ((X, Y.astype(str), HALF), "Y must hold only 0 and 1, not values of type <U"),
+    "Y holds 2": ((X, with_value(Y, 2)), "Y must contain only 0 and 1, not 2"),
+    "sparse Y holds 3": ((X, sp.csr_array(3 * Y)), "Y must contain only 0 and 1, not 3"),
+    "Y is text, some of it unlabelled": ((X, Y.astype(str), HALF), "Y must contain only 0 and 1, but its type is <U"),
     "Y has too few rows": ((X, Y[:-1]), "Y must have 12 rows, like X, not 11"),
     "no row is labelled": ((X, Y, np.zeros(N, bool)), "labelled must be True for at least one row"),
     "labelled holds indices": ((X, Y, np.arange(N)), "labelled must be a mask of True and False, not of type int64"),
@@ -79,7 +79,7 @@ BAD_ARGUMENTS = {
     "missing is too short": ((X, Y, None, {"a": HALF[:3]}), "missing['a'] must have one entry for each of the 12 rows"),
     "a row has no view": ((X, Y, None, {"a": HALF, "b": np.arange(N) == 4}), "row 4 has no view at all"),
     "a view has no row": ((X, Y, None, {"a": np.ones(N, bool)}), "missing: no row has the view 'a'"),
-    "too few label names": ((X, Y, None, None, ["one"]), "label_names must hold 2 different names"),
+    "too few label names": ((X, Y, None, None, ["one"]), "label_names must contain 2 different names"),
 }
 
 
@@ -126,7 +126,7 @@ def test_the_limit_of_components():
 
 def test_a_ridge_too_small_for_a_unique_solution_is_named():
     missing = {"a": HALF}
-    with pytest.raises(ValueError, match="ridge must be larger: without it a solution is not unique"):
+    with pytest.raises(ValueError, match="ridge must be larger, because the solution is not unique"):
         LSAMML(n_components=7, ridge=1e-300, scaling="none").fit(X, Y, ~HALF, missing)
 
 
@@ -136,7 +136,7 @@ BAD_AT_PREDICT = {
     "an unknown view": ((X | {"c": X["a"]},), "X holds the unknown view 'c'; the views are 'a', 'b'"),
     "another width": ((view("a", X["b"]),), "X['a'] has 3 features, but 4 in fit"),
     "different row counts": ((view("b", X["b"][:2]),), "X['b'] has 2 rows, but X['a'] has 12"),
-    "NaN": ((view("b", with_value(X["b"], np.nan)),), "X['b'] must hold finite numbers"),
+    "NaN": ((view("b", with_value(X["b"], np.nan)),), "X['b'] must contain finite numbers"),
     "a row has no view": ((X, {"a": HALF, "b": HALF}), "row 0 has no view at all"),
     "a row lacks the only view": (({"a": X["a"]}, {"a": HALF}), "row 0 has no view at all"),
     "missing names a view left out": (({"a": X["a"]}, {"b": HALF}), "missing names the view 'b', which X does not"),
@@ -201,10 +201,10 @@ def test_labels_of_unlabelled_rows_are_ignored(empty):
 @for_each(
     ("empty", "message"),
     [
-        (None, "Y must hold only 0 and 1, not values of type object"),
-        ("1", "Y must hold only 0 and 1, not values of type <U"),
-        (2, "Y must hold only 0 and 1, not 2"),
-        (np.nan, "Y must hold only 0 and 1, not nan"),
+        (None, "Y must contain only 0 and 1, but its type is object"),
+        ("1", "Y must contain only 0 and 1, but its type is <U"),
+        (2, "Y must contain only 0 and 1, not 2"),
+        (np.nan, "Y must contain only 0 and 1, not nan"),
         ([0, 1], "Unknown label type: Y must "),
     ],
 )

@@ -123,7 +123,7 @@ def test_auto_replaces_missing_values_by_the_mean() -> None:
     views = {"one": X[:, :5], "two": X[:, 5:]}
     several = LSAMML(scaling="auto", n_components=2, max_iter=3, tol=0.9).fit(views, Y)
     assert np.isfinite(several.decision_function(views)).all()
-    with pytest.raises(ValueError, match="must hold finite numbers"):
+    with pytest.raises(ValueError, match="must contain finite numbers"):
         LSAMML(scaling="none").fit(views, Y)
 
 
@@ -190,5 +190,5 @@ def test_invalid_scalings_are_refused() -> None:
         M3L(optimise="none", scaling="unit").fit(X, Y)
     with pytest.raises(ValueError, match="scaling must be 'auto' or 'none' with kernel='precomputed'"):
         M3L(optimise="none", scaling="standard", kernel="precomputed").fit(X @ X.T, Y)
-    with pytest.raises(ValueError, match="X must hold values of at most 1e\\+15"):
+    with pytest.raises(ValueError, match="X must contain values of at most 1e\\+15"):
         M3L(optimise="none", scaling="auto").fit(X * 1e20, Y)

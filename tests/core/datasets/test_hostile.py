@@ -250,7 +250,7 @@ def test_arff_header_errors_say_where(header: bytes, message: str) -> None:
 
 
 def test_arff_without_label_names() -> None:
-    with pytest.raises(BadDataset, match="the label attributes are unknown: give its Mulan XML"):
+    with pytest.raises(BadDataset, match="the label attributes are unknown: pass the Mulan XML"):
         read_arff(io.BytesIO(ARFF))
 
 
@@ -331,7 +331,7 @@ def test_csv_label_columns_that_are_not_there(columns: int | list[str], message:
         ('{"x": [1], "y": ["a"]}', "must have 2 numbers, as in earlier rows, not 1"),
         ('{"x": {"a": 1}, "y": ["a"]}', "features are named, but in earlier rows a list"),
         ('{"x": [1, 2], "y": "a"}', "y must be a list of all relevant labels"),
-        ('{"x": [1, 2], "y": {"a": true}}', "y has the truth of other labels than|y lacks 'u', which other rows have"),
+        ('{"x": [1, 2], "y": {"a": true}}', "y has not the same labels as|y lacks 'u', which other rows have"),
         ('{"x": [1, 2], "y": {"a": 0.5}}', "y.a must be true or false"),
         ('{"x": [1, 2], "y": [3]}', "y: labels must be strings: 3 is a number"),
         ('{"x": [1, 2], "y": ["a", "a"]}', "y: a label occurs twice"),
@@ -357,7 +357,7 @@ def test_ndjson_errors_say_where(line: str, message: str) -> None:
         ({"indices": [1, 1], "values": [1, 1]}, "must have one value for each index, and no index twice"),
         ({"indices": [1], "values": [1, 1]}, "must have one value for each index"),
         ({"indices": [100], "values": [1]}, "101 features; at most 50 are allowed"),
-        ({"views": {}}, "must name 1 to 100 different views"),
+        ({"views": {}}, "must have 1 to 100 different views"),
         ({"views": {"": [1]}}, "names of views have 1 to 256 bytes"),
         ({"views": {"v": 1}}, "must be a list of numbers"),
     ],
@@ -370,10 +370,10 @@ def test_invalid_ndjson_features_are_refused(x: Any, message: str) -> None:
 @for_each(
     ("second", "message"),
     [
-        ({"views": {}}, "views must name 1 to 100 different views in all rows together"),
+        ({"views": {}}, "all rows together must have 1 to 100 different views"),
         (
             {"views": {f"v{at}": [1] for at in range(99)}},
-            "views must name 1 to 100 different views in all rows together",
+            "all rows together must have 1 to 100 different views",
         ),
         ({"views": {"c": 1}}, "must be a list of numbers"),
         ({"views": {"": [1]}}, "names of views have 1 to 256 bytes"),
@@ -448,24 +448,24 @@ def arrays(**change: Any) -> dict[str, Any]:
         ({"X_data": None}, "the file has neither 'X' nor 'X_data'"),
         ({"Y": np.int8([[0, 1]])}, "X has 2 rows, Y has 1"),
         ({"Y": np.int8([0, 1])}, "'Y' must have 2 dimension"),
-        ({"Y": np.int8([[0, 1], [2, 0]])}, "row 1: Y must be 0 or 1"),
-        ({"Y": np.float64([[0, 1], [np.nan, 0]])}, "row 1: Y must be 0 or 1"),
+        ({"Y": np.int8([[0, 1], [2, 0]])}, "row 1: Y must contain only 0 and 1"),
+        ({"Y": np.float64([[0, 1], [np.nan, 0]])}, "row 1: Y must contain only 0 and 1"),
         ({"Y": np.zeros((2, 0), np.int8)}, "the data have no labels"),
-        ({"Y": np.array([[0, None]], dtype=object)}, "'Y' must hold numbers or strings, not object"),
-        ({"Y": np.array([["a"], ["b"]])}, "row 0: Y must be 0 or 1"),
+        ({"Y": np.array([[0, None]], dtype=object)}, "'Y' must contain numbers or strings, not object"),
+        ({"Y": np.array([["a"], ["b"]])}, "row 0: Y must contain only 0 and 1"),
         ({"X_data": np.float32([1, 2, np.nan])}, "row 1: X must be finite"),
         ({"X_data": np.float64([1, 2, 1e300])}, "row 1: X must be finite and at most 1e"),
-        ({"X_data": np.complex64([1, 2, 3])}, "'X_data' must hold numbers or strings, not '<c8'"),
-        ({"X_data": np.array(["1", "2", "3"])}, "'X' must hold numbers, not <U1"),
+        ({"X_data": np.complex64([1, 2, 3])}, "'X_data' must contain numbers or strings, not '<c8'"),
+        ({"X_data": np.array(["1", "2", "3"])}, "'X' must contain numbers, not <U1"),
         ({"X_data": np.float32([1, 2])}, "the arrays of X are inconsistent"),
         ({"X_indices": np.int32([0, 3, 1])}, "row 0: X_indices must be 0 to 2"),
         ({"X_indices": np.int64([0, -1, 1])}, "row 0: X_indices must be 0 to 2"),
         ({"X_indices": np.uint64([0, 2**63, 1])}, "row 0: X_indices must be 0 to 2"),
         ({"X_indices": np.int32([2, 2, 1])}, "row 0: X_indices contains a column twice"),
-        ({"X_indices": np.float32([0, 2, 1])}, "'X_indices' must hold integers, not float32"),
-        ({"X_indptr": np.int64([0, 2, 4])}, "row 1: X_indptr goes from 2 to 4"),
-        ({"X_indptr": np.int64([0, 2, 1])}, "row 1: X_indptr goes from 2 to 1"),
-        ({"X_indptr": np.uint64([0, 2, 2**63])}, "row 1: X_indptr goes from 2"),
+        ({"X_indices": np.float32([0, 2, 1])}, "'X_indices' must contain integers, not float32"),
+        ({"X_indptr": np.int64([0, 2, 4])}, "row 1: X_indptr must ascend to at most 3, but goes from 2 to 4"),
+        ({"X_indptr": np.int64([0, 2, 1])}, "row 1: X_indptr must ascend to at most 3, but goes from 2 to 1"),
+        ({"X_indptr": np.uint64([0, 2, 2**63])}, "row 1: X_indptr must ascend to at most 3, but goes from 2"),
         ({"X_indptr": np.int64([1, 2, 3])}, "X_indptr must start with 0, not 1"),
         ({"X_indptr": np.int64([0, 1, 2])}, "X_indptr ends with 2, but there are 3 indices"),
         ({"X_shape": np.int64([2, 3, 1])}, "X_shape must be two sizes"),
@@ -478,9 +478,9 @@ def arrays(**change: Any) -> dict[str, Any]:
         ({"label_names": np.array(["a", ""])}, "names of labels have 1 to 256 bytes"),
         ({"label_names": np.array([1, 2])}, "'label_names' must be 2 strings"),
         ({"label_names": np.frombuffer(b"\xff\xff\xff\xff\x61\0\0\0", "<U1")}, "one is not valid Unicode"),
-        ({"train_idx": np.int64([0, 2])}, "'train_idx' must be rows, 0 to 1"),
+        ({"train_idx": np.int64([0, 2])}, "'train_idx' must contain numbers of rows, 0 to 1"),
         ({"train_idx": np.int64([0, 0])}, "'train_idx' contains a row twice"),
-        ({"test_idx": np.float64([0])}, "'test_idx' must hold integers"),
+        ({"test_idx": np.float64([0])}, "'test_idx' must contain integers"),
         ({"view_id": np.int64([0, 1])}, "'view_id' must be the number of a view"),
         ({"view_id": np.int64([0, 1, 100])}, "'view_id' must be the number of a view"),
         ({"view_id": np.int64([0, 2, 2])}, "the data have no features in view '1'"),

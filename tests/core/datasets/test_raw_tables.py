@@ -219,7 +219,7 @@ def test_what_is_left_out_is_counted() -> None:
     text = " ".join(report.warnings)
     assert "'column 1' seems to have the names of the rows and is ignored" in text
     assert "'column 4' has no name and no values" in text
-    assert "1 row has no known labels" in text
+    assert "1 row has unknown labels" in text
     assert rows_of(",a,l\n7,1,x\n", tags="l", category="column 1") == [({"column 1": "7", "a": 1}, ["x"])]
     assert rows_of(",a,l\n7,1,x\n", tags="l", ignore="column 1") == [({"a": 1}, ["x"])]
     assert rows_of("a,,l\n7,1,x\n", tags="l") == [({"a": 7, "column 2": 1}, ["x"])]
@@ -352,7 +352,7 @@ def test_alike_labels_are_merged_on_request() -> None:
     )
     merged = read_ndjson(io.BytesIO(lines), merge_alike=True)
     assert (merged.label_names, merged.Y.toarray().tolist()) == (("Rock",), [[1], [0]])
-    with pytest.raises(BadDataset, match="labels that are columns are not merged"):
+    with pytest.raises(BadDataset, match="labels that are columns cannot be merged"):
         read_csv(io.BytesIO(b"a,x,X\n1,0,1\n"), label_columns=["x", "X"], merge_alike=True)
 
 
@@ -366,7 +366,7 @@ def test_empty_cells_of_labels() -> None:
     assert truths == [{"p": True, "q": False}, {"q": True}, None, {"q": False}, {"p": True, "q": True}]
     report = report_of(columns, label_columns=2)
     assert (report.labels, report.unlabelled) == ({"p": 2, "q": 2}, 1)
-    with pytest.raises(BadDataset, match="line 3: label 'p' is unknown, but others are not"):
+    with pytest.raises(BadDataset, match="line 3: label 'p' is unknown, but other labels of the row are known"):
         read_csv(io.BytesIO(columns.encode()), 2)
     whole = read_csv(io.BytesIO(columns.encode()), 2, empty="none")
     assert whole.Y.toarray().tolist() == [[1, 0], [0, 1], [0, 0], [0, 0], [1, 1]]
@@ -487,7 +487,7 @@ def test_objects_of_labels(line: str, labels: Any) -> None:
         ('{"a": 1, "l": {"p": 0.5}}', "line 1: l.p must be true or false .*, not 0.5"),
         (
             '{"a": 1, "l": {"p": true}}\n{"a": 1, "l": {"q": true}}',
-            "line 2: y has the truth of other labels than in line 1",
+            "line 2: y has not the same labels as line 1",
         ),
         ('{"a": 1, "l": {"p": true}}\n{"a": 1, "l": ["q"]}', "line 1: y lacks 'q', which other rows have"),
     ],
@@ -517,7 +517,7 @@ def test_kinds_of_fields() -> None:
     ("column", "options", "note"),
     [
         ("2024-11-29\n2024-11-30", {}, r"dates.* days since 1970-01-01: '2024-11-29' \(line 2\) is 20056"),
-        ("1/2/2024\n2/3/2024", {}, r"dates of which day and month may be either, such as '1/2/2024' \(line 2\)"),
+        ("1/2/2024\n2/3/2024", {}, r"dates in which day and month cannot be told apart, such as '1/2/2024' \(line 2\)"),
         ("29/11/2024\n11/29/2024", {}, "dates in several orders"),
         ("2024-11-29 10:00Z\n2024-11-29 10:00", {}, "dates with and without an offset from UTC"),
         ("2024-02-28\n2024-02-27\n2024-02-30", {}, r"2 dates of 3 values, but also '2024-02-30' \(line 4\)"),
@@ -530,7 +530,7 @@ def test_kinds_of_fields() -> None:
             r"points that may be marks of thousands, such as '1.234' \(line 2\): it is read as 1.234",
         ),
         ("12.5 kg\n13 lbs\n12 kg", {}, r"numbers with the units 'kg', 'lbs', such as '12.5 kg' \(line 2\)"),
-        ("9:30\n10:00\n09:30\n12:15:30 PM", {}, r"times of day, such as '9:30' \(line 2\): all are categories"),
+        ("9:30\n10:00\n09:30\n12:15:30 PM", {}, r"times of day, such as '9:30' \(line 2\): it is read as categories"),
         ("\n".join(f"u{max(i, 2)}" for i in range(40)), {}, "column 'c' has 38 different values in 40 rows: ignore it"),
         (
             "same\nsame\n" + "\n".join(f"u{i}" for i in range(1_100)),
@@ -538,7 +538,7 @@ def test_kinds_of_fields() -> None:
             "more than 1,000 different values in 1,102 rows",
         ),
         ("12 kg\n13 kg", {}, r"numbers with the unit 'kg', such as '12 kg' \(line 2\)"),
-        ("1\nhigh\n2", {"number": "c"}, r"1 of 3 values of column 'c' are no numbers, such as 'high' \(line 3\)"),
+        ("1\nhigh\n2", {"number": "c"}, r"1 of 3 values of column 'c' are not numbers, such as 'high' \(line 3\)"),
         ("\n".join(map(str, range(5001, 5021))), {}, "column 'c' counts the rows: ignore it"),
     ],
 )

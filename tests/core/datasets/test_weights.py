@@ -115,8 +115,8 @@ def test_a_row_without_a_weight_weighs_one(kind: str) -> None:
 @pytest.mark.parametrize("weight", [0.0, -1.0, 1000.5, float("inf")])
 def test_an_invalid_weight_is_refused_with_its_row_and_field(kind: str, weight: float) -> None:
     places = {
-        "csv": r"line 3: a weight is .*, in column 'w': expected a number above 0 and at most 1000",
-        "tsv": r"line 3: a weight is .*, in column 'w': expected a number above 0 and at most 1000",
+        "csv": r"line 3: the weight in column 'w' is .*: expected a number above 0 and at most 1000",
+        "tsv": r"line 3: the weight in column 'w' is .*: expected a number above 0 and at most 1000",
         "pairs": r"line 2: (weight must be a number above 0 and at most 1000, not|Infinity is not a finite number)",
         "records": r"line 2: (w must be a number above 0 and at most 1000, not|Infinity is not a finite number)",
         "npz": r"row 1: 'weight' must be above 0 and at most 1000, not",

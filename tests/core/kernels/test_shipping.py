@@ -85,7 +85,7 @@ def own(shipped: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
     found = run(checkout, checkout / "cache")
     assert found["counts"][0] == 0
     assert len(found["compiled"]) >= found["counts"][1], "this machine compiled them"
-    assert found["why"] == "this package came without compiled functions"
+    assert found["why"] == "this package contains no compiled functions"
     assert len(set(found["results"])) > 100
     return found
 
@@ -112,7 +112,7 @@ def test_a_changed_source_is_compiled_again(shipped: Path, own: dict[str, Any], 
     assert found["counts"] == [0, own["counts"][1]]
     assert len(found["compiled"]) >= found["counts"][1]
     assert found["results"] == own["results"]
-    assert found["why"] == "the compiled functions of this package are of other sources"
+    assert found["why"] == "the compiled functions of this package were built from other sources"
 
 
 @pytest.mark.parametrize(("name", "value"), [("numba", "0.0.1"), ("Python", "CPython 3.0"), ("system", "VMS on vax")])

@@ -97,10 +97,10 @@ def assert_unchanged(model: FALT, before: dict[str, Any]) -> None:
         ({"X": np.full((2, 5), 1e16)}, r"X\[0, 0\] is 1e\+16: values must be finite and at most 1e\+15"),
         ({"X": X[0]}, "X must be 2-D"),
         ({"X": X[:3]}, "Y must have 3 rows, like X, not 2"),
-        ({"Y": Y[:2] * 2}, "Y must hold only 0 and 1"),
+        ({"Y": Y[:2] * 2}, "Y must contain only 0 and 1"),
         ({"Y": Y[0]}, "Y must be 2-D"),
         ({"known": np.ones((2, 4))}, r"known must have the shape of Y, \(2, 3\), not \(2, 4\)"),
-        ({"known": np.full((2, 3), 0.5)}, "known must hold only 0 and 1"),
+        ({"known": np.full((2, 3), 0.5)}, "known must contain only 0 and 1"),
     ],
 )
 def test_bad_arguments_are_named_and_change_nothing(make: type[FALT], bad: dict[str, Any], message: str) -> None:
@@ -191,9 +191,9 @@ int32, int8 = np.int32, np.int8
         (
             ONE._replace(indices=np.array([3], int32)),
             TRUE,
-            "feature column outside those the learner has been grown to",
+            "feature columns of rows must be at least 0 and below the number of features",
         ),
-        (ONE._replace(indices=np.array([-1], int32)), TRUE, "feature column outside"),
+        (ONE._replace(indices=np.array([-1], int32)), TRUE, "feature columns of rows must be"),
         (ONE._replace(indptr=np.array([0, 2])), TRUE, "indptr must ascend"),
         (ONE._replace(indptr=np.array([1, 1])), TRUE, "indptr must ascend"),
         (ONE._replace(indptr=np.array([0, 1, 1])), TRUE, "same number of examples"),
@@ -204,11 +204,15 @@ int32, int8 = np.int32, np.int8
         ),
         (ONE._replace(values=np.zeros(2, np.float32)), TRUE, "indptr must ascend from 0 to the number of"),
         (ONE, TRUE._replace(indptr=np.array([0, 0])), "indptr must ascend"),
-        (ONE, TRUE._replace(indices=np.array([2], int32)), "label column outside the n_labels of its example"),
-        (ONE, TRUE._replace(indices=np.array([-1], int32)), "label column outside"),
-        (ONE, TRUE._replace(n_labels=np.array([4])), "n_labels above the number of labels"),
-        (ONE, TRUE._replace(n_labels=np.array([-1])), "n_labels above the number of labels"),
-        (ONE, TRUE._replace(signs=np.array([0], int8)), "sign other than"),
+        (
+            ONE,
+            TRUE._replace(indices=np.array([2], int32)),
+            "label columns of targets must be at least 0 and below n_labels",
+        ),
+        (ONE, TRUE._replace(indices=np.array([-1], int32)), "label columns of targets must be"),
+        (ONE, TRUE._replace(n_labels=np.array([4])), "n_labels of targets must be from 0 to the number of labels"),
+        (ONE, TRUE._replace(n_labels=np.array([-1])), "n_labels of targets must be from 0 to the number of labels"),
+        (ONE, TRUE._replace(signs=np.array([0], int8)), r"signs of targets must be \+1 or -1"),
         (ONE, TRUE._replace(signs=np.zeros(0, int8)), "indptr must ascend"),
     ],
 )
@@ -224,10 +228,10 @@ def test_index_arrays_that_do_not_fit_are_refused(rows: Rows, targets: Targets, 
 
 def test_arrays_of_a_state_must_fit_together() -> None:
     model = SALT().partial_fit(X, Y)
-    with pytest.raises(ValueError, match=r"weights and squares .*of one shape"):
+    with pytest.raises(ValueError, match=r"weights and squares must have the same shape"):
         model.restore({**model.state(), "squares": model.state()["squares"][1:]})
     kernel = KernelFALT().partial_fit(X, Y)
-    with pytest.raises(ValueError, match=r"one row of 1 \+ n_labels coefficients for each support vector"):
+    with pytest.raises(ValueError, match=r"one row of 1 \+ n_labels numbers for each support vector"):
         kernel.restore({**kernel.state(), "coefficients": kernel.state()["coefficients"][1:]})
 
 

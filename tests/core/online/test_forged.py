@@ -124,7 +124,7 @@ def test_a_forged_state_changes_nothing(make: Make, name: str, forge: Forge) -> 
     learner.restore(arrays)
     learner.restore(before)
     forged = np.asarray(forge(arrays[name]), dtype=arrays[name].dtype)
-    with pytest.raises(ValueError, match="state must hold"):
+    with pytest.raises(ValueError, match="state: "):
         learner.restore({**arrays, name: forged})
     assert same(learner.state(), before)
     learner.partial_fit(X[1:], Y[1:])
@@ -161,7 +161,7 @@ def test_no_array_may_have_another_shape_or_numbers_beyond_all_bounds(make: Make
     arrays, learner = make().partial_fit(X, Y).state(), make()
     for name, array in arrays.items():
         for mutant in mutants(array) if array.size else ():
-            with pytest.raises(ValueError, match="state must hold"):
+            with pytest.raises(ValueError, match="state: "):
                 learner.restore({**arrays, name: mutant})
     assert not learner.n_labels_
 

@@ -119,5 +119,5 @@ def test_missing_cells_of_nullable_types_are_nan() -> None:
 
 def test_a_column_of_strings_is_named() -> None:
     frame = pd.DataFrame({"size": [1.0, 2.0], "colour": ["red", "blue"]})
-    with pytest.raises(ValueError, match="column 'colour' of X must hold numbers"):
+    with pytest.raises(ValueError, match="column 'colour' of X must contain numbers"):
         FALT().partial_fit(frame, [[1], [0]])

@@ -115,7 +115,7 @@ def test_a_fold_that_cannot_be_learnt_leaves_the_model_without_thresholds(place)
     params = {"n_components": 100, "max_iter": 2}
     told = work(place, trainer="lsa_mml", params=params, rows=ALL)
     texts = [said["text"] for event, said in told if event == "log"]
-    assert any(text.startswith("no thresholds or probabilities: a fold cannot be learnt") for text in texts)
+    assert any(text.startswith("thresholds and probabilities are not fitted, because a fold") for text in texts)
     assert LSAMML.from_bytes(estimator(place)).curves_ is None
 
 
@@ -123,7 +123,7 @@ def test_too_few_rows_for_folds_are_in_the_log_of_the_job(place):
     (place / "data").write_bytes(DATA.take(np.arange(5)).to_bytes())
     told = work(place, params={"C": 0.02}, rows=ALL)
     texts = [said["text"] for event, said in told if event == "log"]
-    assert "no thresholds or probabilities: 3 folds need at least 6 rows, not 5" in texts
+    assert "thresholds and probabilities are not fitted: 3 folds need at least 6 rows, not 5" in texts
     assert M3L.from_bytes(estimator(place)).curves_ is None
 
 

@@ -72,7 +72,7 @@ def test_fields_have_kinds_shares_and_values() -> None:
             [vector(k=[1, 2]), *[vector(k=[1])] * 10],
             "k",
             "vector",
-            ["had vectors of 2 and 1 numbers: the field takes 1 now"],
+            ["had vectors of 2 and 1 numbers: only 1 are accepted now"],
         ),
         (
             [named(**{f"k={i % 25}": 1}) for i in range(100)],

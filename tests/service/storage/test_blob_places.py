@@ -343,7 +343,7 @@ async def test_a_piece_that_arrives_after_an_error_is_removed(
         patch.setattr(FilePlace, "put", given_up)
         with pytest.raises(StorageUnavailable, match="for the test"):
             await store.blobs.put("b", pieces_of(b"data"))
-    with pytest.raises(StorageUnavailable, match="may still execute a write"):
+    with pytest.raises(StorageUnavailable, match="failed, but may still take effect"):
         await store.erased()
     for each in late:
         await each

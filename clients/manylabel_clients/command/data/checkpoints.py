@@ -18,11 +18,11 @@ class FeedCheckpoint:
     feed_id: str
     complete: bool
     offset: int = 0
-    """Number of rows fed. The next batch may have been learnt too; its rows are identified by number and count once."""
+    """Number of rows fed. The next batch may have been learnt too: its rows have the same numbers, and count once."""
     digest: str = ""
     """Digest of the fed rows."""
     updates: int = 0
-    """Total examples the model had learnt. A model that has learnt fewer is a different model."""
+    """Total number of examples that the model had learnt. A model that has learnt fewer is a different one."""
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -33,7 +33,7 @@ class FeedCheckpoint:
             raise Failure(f"{path}, the checkpoint of the feed, is damaged; omit --resume") from error
 
     def save(self, path: Path) -> None:
-        """Replace the file in one step: a kill leaves the old checkpoint or the new one."""
+        """Replace the file atomically: after a kill, it has the old checkpoint or the new one."""
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".new")
         draft.write_text(json.dumps(asdict(self)))
@@ -41,10 +41,9 @@ class FeedCheckpoint:
 
 
 class DigestedRows:
-    """Stream with a digest of its rows, which verifies the rows already learnt.
+    """Stream that computes a digest of its rows, to verify the rows already learnt.
 
-    Iteration raises Failure before the first row after the checkpoint if the rows before it are not those that were
-    fed.
+    If the rows before the checkpoint are not those that were fed, iteration raises Failure before it yields a new row.
     """
 
     def __init__(self, rows: Iterable[Any], checkpoint: FeedCheckpoint, n_samples: int | None = None) -> None:
@@ -75,8 +74,8 @@ class DigestedRows:
 
 
 def _plain(value: Any) -> Any:
-    """Return a row as Python's own types. NumPy's have other texts in other releases, and leave out numbers of a long
-    array.
+    """Return a row with Python's built-in types. The texts of NumPy's types change between releases, and omit numbers
+    of long arrays.
     """
     if hasattr(value, "tolist"):
         return value.tolist()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 REPORT_SECONDS = 60.0
 """Seconds between two lines about the progress."""
 MAX_PARTITIONS = 1_000
-"""Maximum number of partitions, the number of streams that a model remembers."""
+"""Maximum number of partitions: a model remembers this number of streams."""
 _OWN_SETTINGS = ("group.id", "enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof")
 
 MessageOptions = Annotated[
@@ -155,14 +155,14 @@ def consume(
     except KafkaFailed as error:
         raise Failure(printable(str(error))) from error
     except NotLearnt as error:
-        hint = "" if dead_letters is not None else "; --dead-letters TOPIC goes on after such messages"
+        hint = "" if dead_letters is not None else "; use --dead-letters TOPIC to continue after such messages"
         raise Failure(f"{topic}, {printable(str(error))}{hint}") from error
 
 
 def _reader(
     model: str | None, field: str | None, header: str | None, labels: str | None, table: TableOptions
 ) -> "MessageReader":
-    """Return the reader of messages; raise a usage error if the options do not determine the model."""
+    """Return the reader of messages; raise a usage error if the options do not say which model learns."""
     from manylabel_clients.integrations.kafka.messages import PLACEHOLDER, Addressing, MessageReader
     from manylabel_core.datasets.limits import BadDataset
 
@@ -182,7 +182,7 @@ def _reader(
 
 
 def _settings(path: Path) -> dict[str, str]:
-    """Return the settings in a file; raise a Failure that does not reveal their values."""
+    """Return the settings in a file. Errors are Failures that do not reveal the values."""
     settings = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -201,7 +201,7 @@ def _settings(path: Path) -> dict[str, str]:
 
 
 def _topic(stack: ExitStack, name: str, group: str, settings: Mapping[str, Any]) -> "Topic":
-    """Return a topic, which the stack closes."""
+    """Return a topic; the exit stack closes it."""
     from manylabel_clients.integrations.kafka.broker import Topic
 
     topic = Topic(name, group, settings, lambda line: click.echo(printable(line), err=True))
@@ -213,7 +213,7 @@ def _topic(stack: ExitStack, name: str, group: str, settings: Mapping[str, Any])
 
 @contextmanager
 def _stopping(stop: threading.Event) -> Iterator[None]:
-    """Set an event at SIGTERM and Ctrl-C, so that the batch is finished."""
+    """Set an event at SIGTERM or Ctrl-C, so that the command ends after the current batch."""
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
@@ -233,11 +233,11 @@ class _Progress:
         self._shown = ""
 
     def tell(self) -> None:
-        """Write a line on standard error now and then."""
+        """Begin to write a line on standard error every `REPORT_SECONDS`."""
         self._told = time.monotonic()
 
     def note(self) -> None:
-        """Note the state after a look at the topic."""
+        """Note the state of the topic after a poll."""
         self._lag, self._seen = self._source.lag(), time.time()
         if self._told is not None and time.monotonic() - self._told >= REPORT_SECONDS:
             self._told = time.monotonic()

@@ -49,8 +49,8 @@ def feed(
     Rows of CSV, TSV and JSON lines may be records: `manylabel feed packages packages.jsonl.gz --labels tags`. The text
     fields are those of the model.
 
-    --dry-run shows what each column is read as, and learns nothing. It needs the model, which has the text fields;
-    without a model, `manylabel train FILE --dry-run` shows the same.
+    --dry-run shows what each column is read as, and learns nothing. The model must exist, because it has the text
+    fields; without a model, use `manylabel train FILE --dry-run`.
 
     After an interruption, --resume continues exactly: no row is omitted or learnt twice. It also learns rows added to
     the file since. Checkpoints are in ~/.local/state/manylabel.

@@ -27,7 +27,7 @@ TABLES = ("csv", "tsv")
 RECORDS = (*TABLES, "ndjson")
 """Formats whose rows may be records."""
 MAX_FIELDS = 1_000
-"""Number of fields from which a server may list only some of the fields of a trained model."""
+"""Number of fields above which a server may list only some of the fields of a trained model."""
 
 _File = Argument(metavar="FILE", exists=True, dir_okay=False, help=f"Labelled examples in {FORMATS_HELP}.")
 File = Annotated[Path, _File]
@@ -150,7 +150,7 @@ class TableOptions(NamedTuple):
         return field_names(self.names) or []
 
     def kinds_of(self, dataset: "Dataset") -> "TableOptions":
-        """Return the options that read another file with the kinds of columns that a dataset has."""
+        """Return the options to read another file with the same kinds of columns as a dataset."""
         columns = () if dataset.report is None else dataset.report.columns
         names = {
             kind: [one.name for one in columns if one.kind in kinds and one.values]
@@ -159,7 +159,7 @@ class TableOptions(NamedTuple):
         return self.with_kinds(names["number"], names["category"])
 
     def with_kinds(self, number: Iterable[str], category: Iterable[str], text: Iterable[str] = ()) -> "TableOptions":
-        """Return the options with the kinds of further columns; columns that have a role in the options keep it."""
+        """Return the options with the kinds of more columns; columns that already have a role keep it."""
         given = self._replace(number=None, category=None).roles
         numbers, categories = field_names(self.number) or [], field_names(self.category) or []
         given = {*given, *numbers, *categories}
@@ -170,12 +170,12 @@ class TableOptions(NamedTuple):
 
     @property
     def roles(self) -> set[str | None]:
-        """The columns that the options name one by one."""
+        """Columns that the options name."""
         named = (*self.texts, *(field_names(self.number) or ()), *(field_names(self.category) or ()))
         return {self.tags, self.weight, self.ref, *(self.given().get("ignore") or ()), *named}
 
     def given(self) -> dict[str, Any]:
-        """Return the options of the reader."""
+        """Return the options to pass to the reader."""
         options: dict[str, Any] = self._asdict()
         options["ignore"] = None if self.ignore is None else field_names([self.ignore])
         options |= {name: field_names(options[name]) for name in ("number", "category", "names", "missing")}
@@ -194,10 +194,9 @@ NamedRowOptions = Annotated[TableOptions, Fields(*_UNLABELLED, "weight", "ref")]
 def open_for(
     model: Model, path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN, learns: bool = False
 ) -> "FileStream":
-    """Return a labelled file as a stream of (x, y), with the kinds that its columns have in a model; raise Failure as
-    `open_file`.
+    """Return a labelled file as a stream of (x, y); the columns have the same kinds as in a model.
 
-    `learns`: the model learns the file, with columns that it does not know yet.
+    Raises Failure as `open_file`. With `learns`, the file may have columns that the model does not know yet.
     """
     status = model.status()
     known = [] if status.text is None else status.text.get("fields") or []
@@ -209,17 +208,16 @@ def open_for(
 
 
 def as_learnt(model: Model, source: str, labels: str | None, table: TableOptions, learns: bool = False) -> TableOptions:
-    """Return the options for an input of examples as `open_for` does for a file."""
+    """Return the options for an input of examples, as `open_for` determines them for a file."""
     if source == "-" or record_format(source) not in TABLES or not Path(source).is_file():
         return table
     return _as_learnt(model.status(), Path(source), labels, table, learns)
 
 
 def _as_learnt(status: AnyStatus, path: Path, labels: str | None, table: TableOptions, learns: bool) -> TableOptions:
-    """Return the options with the kinds that the columns of a table have in a model, unless options name others.
+    """Return the options, with the kinds of the model's columns unless the options set others.
 
-    Notes what the file lacks. Raises Failure as `open_file`, and if a model cannot predict any row of the file because
-    it knows none of the columns.
+    Prints which columns the file lacks. Raises Failure as `open_file`, and if the model knows no column of the file.
     """
     from manylabel_core.datasets.formats.tables.lines import shape_of
     from manylabel_core.datasets.formats.text import opened_text
@@ -252,9 +250,9 @@ def _features(names: Sequence[str], labels: str | None, table: TableOptions) -> 
 def _note_others(
     model: str, path: Path, kinds: Mapping[str, str], columns: Sequence[str], learns: bool, whole: bool
 ) -> None:
-    """Note fields of a model that are no columns of a file, and columns that the model does not know.
+    """Print the fields of a model that the file lacks, and the columns that the model does not know.
 
-    Raises Failure if the model knows none of the columns and does not learn them.
+    Raises Failure if the model knows no column and does not learn the file.
     """
     unknown = [name for name in columns if name not in kinds]
     if unknown == list(columns) and whole and not learns:
@@ -274,8 +272,8 @@ def _some(names: Sequence[str]) -> str:
 
 
 def open_file(path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN) -> "FileStream":
-    """Return a labelled file as a stream of (x, y); raise Failure if it is damaged or the options are not for its
-    format."""
+    """Return a labelled file as a stream of (x, y); raise Failure if it is damaged, or if an option does not apply to
+    its format."""
     from manylabel_clients.river.files import open_stream
     from manylabel_core.datasets.reading import format_of
 
@@ -289,7 +287,7 @@ def open_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
 
 
 def read_file(path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN) -> "Dataset":
-    """Return a labelled file as a whole; raise Failure if it is damaged or the options are not for its format."""
+    """Return a whole labelled file; raise Failure if it is damaged, or if an option does not apply to its format."""
     from manylabel_core.datasets import read_dataset
     from manylabel_core.datasets.formats.mulan import xml_beside
     from manylabel_core.datasets.reading import EXTENSIONS, format_of
@@ -329,7 +327,7 @@ def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[
 
 
 def record_format(path: str | PathLike[str]) -> str | None:
-    """Return the format of a file by its name, if it is one of `RECORDS`; else None."""
+    """Return the format that the name of a file indicates, if it is one of `RECORDS`; else None."""
     format = EXTENSIONS.get(extension_of(path))
     return format if format in RECORDS else None
 
@@ -358,7 +356,8 @@ def readable(path: Path | None = None) -> Iterator[None]:
 
 
 def field_names(given: list[str] | None) -> list[str] | None:
-    """Return the names of an option, repeated or separated by commas; None without the option."""
+    """Return the names in the values of an option, which may be repeated or separated by commas; None without the
+    option."""
     return None if given is None else [name.strip() for names in given for name in names.split(",")]
 
 

@@ -13,7 +13,7 @@ FILE_HELP = (
 
 
 def read_label_details(file: Path) -> dict[str, dict[str, str | None]]:
-    """Return the fields of labels that a file names; an empty cell of CSV is omitted."""
+    """Return the details of labels in a file; empty cells of a CSV file are omitted."""
     try:
         text = file.read_text(encoding="utf-8-sig")
         rows = json.loads(text) if file.suffix == ".json" else _table(text)

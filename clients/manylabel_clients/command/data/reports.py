@@ -1,4 +1,4 @@
-"""Reports of what is understood of a file, without learning it."""
+"""Reports of how a file is read, without learning it."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +16,7 @@ DryRun = Annotated[
 
 
 def report_of(source: "FileStream | Dataset") -> dict[str, Any]:
-    """Return what was understood of a file, as plain JSON; raise Failure if the file is damaged."""
+    """Return a report of how a file is read, as plain JSON; raise Failure if the file is damaged."""
     from manylabel_clients.river.files import FileStream
     from manylabel_core.datasets.report import ExamplesReport, report_of_counts
 

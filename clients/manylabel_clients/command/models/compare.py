@@ -33,7 +33,7 @@ _T_975 = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 
 
 class Compared(NamedTuple):
-    """Model of the server, or version of a model."""
+    """Model, or version of a model, to compare."""
 
     model: Model
     version: int | None
@@ -137,7 +137,7 @@ def _of_rows(both: Sequence[Compared], stream: "FileStream", batch_size: int) ->
 
 
 def _of_the_stream(both: Sequence[Compared]) -> dict[str, Any]:
-    """Compare prequential metrics, over the windows of both histories that end at the same number of examples."""
+    """Compare prequential metrics over the windows that end at the same number of examples in both histories."""
     if any(one.version is not None for one in both):
         raise Failure("a comparison of versions needs a file of labelled rows: --data FILE")
     first, second = (one.model.metrics_history() for one in both)
@@ -148,16 +148,16 @@ def _of_the_stream(both: Sequence[Compared]) -> dict[str, Any]:
         )
     ends = _apart(sorted(set(first.examples) & set(second.examples)), size)
     if not ends:
-        raise Failure("the histories have no point in common: compare the models with --data FILE")
+        raise Failure("the metrics histories do not overlap: compare the models with --data FILE")
     metrics = {name: _over_windows(name, first, second, ends) for name in PREQUENTIAL}
     note = None
     if len(ends) < LEAST_WINDOWS:
-        note = f"no intervals: they need {LEAST_WINDOWS * size:,} examples, or a file (--data)"
+        note = f"no confidence intervals: they need {LEAST_WINDOWS * size:,} examples, or a file (--data)"
     return {"examples": ends[-1], "unit": "examples of their streams", "metrics": metrics, "note": note}
 
 
 def _apart(points: Sequence[int], size: int) -> list[int]:
-    """Return points at least a window apart, including the last one."""
+    """Return points that are at least one window apart, including the last point."""
     kept: list[int] = []
     for point in reversed([point for point in points if point >= size] or points[-1:]):
         if not kept or kept[-1] - point >= size:
@@ -166,7 +166,8 @@ def _apart(points: Sequence[int], size: int) -> list[int]:
 
 
 def _over_windows(name: str, first: MetricsHistory, second: MetricsHistory, ends: Sequence[int]) -> dict[str, Any]:
-    """Return the means of a metric over windows, and the difference with the interval of a paired t test."""
+    """Return the mean metrics of both models over windows, and their difference with the interval of a paired t
+    test."""
     values = []
     for history in (first, second):
         column = dict(zip(history.examples, getattr(history.window, name), strict=True))

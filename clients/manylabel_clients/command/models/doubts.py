@@ -54,7 +54,7 @@ def _shown(place: DoubtedPlace) -> str:
 
 
 class CheckLoop(OneByOne[Doubt, bool]):
-    """Loop that asks a person about doubtful labels, and corrects or confirms these."""
+    """Loop that asks a person about doubtful labels, and corrects or confirms the labels."""
 
     prompt = "has it? [y/n/s/u/q] "
 
@@ -67,7 +67,7 @@ class CheckLoop(OneByOne[Doubt, bool]):
         return self._left[:SEND_EVERY]
 
     def done(self, batch: Sequence[Doubt]) -> None:
-        """Leave out doubts that were shown."""
+        """Mark doubts as shown."""
         del self._left[: len(batch)]
 
     def described(self, item: Doubt) -> Iterator[str]:

@@ -51,16 +51,16 @@ def evaluate(
     precision: Annotated[
         float | None,
         Option(
-            help="Count the labels that may be applied unseen at this precision, by the account of the model's promise "
-            "or, with a file, of a promise that begins with the first row.",
+            help="Show how many labels could be applied without review at this precision: from the account of the "
+            "model's promise or, with a file, from a promise that begins with the first row.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the metrics of a model next to a baseline that predicts the most frequent labels.
 
-    Without a file: its prequential metrics. With a file: the model predicts the rows without learning them, and the
-    metrics use the labels and weights of the file.
+    Without a file, these are its prequential metrics. With a file, the model predicts the rows without learning them,
+    and the metrics compare the predictions with the labels of the file, weighted by its weights.
     """
     if file is not None and (history or reliability):
         hint = "--history" if history else "--reliability"
@@ -102,7 +102,7 @@ def evaluate(
 
 
 def _account(model: Model, precision: float) -> dict[str, Any]:
-    """Return the account of the model's promise; raise a usage error unless it promises `precision`."""
+    """Return the account of the model's promise; raise a usage error if the model does not promise `precision`."""
     account = model.metrics().promise
     promised_precision = None if account is None else account.get("precision")
     if account is None or promised_precision != precision:
@@ -134,7 +134,7 @@ def _promised(
     truths: Sequence[dict[str, bool] | list[str]],
     labels: Iterable[str],
 ) -> None:
-    """Count predictions for a promise. In tables, labels that the file does not have do not count."""
+    """Add predictions to the account of a promise. For tables, labels without a column do not count."""
     import numpy as np
 
     from manylabel_core.rows import NO_WEIGHTS, Targets
@@ -168,8 +168,8 @@ def _measured(model: Model, stream: "FileStream", batch_size: int) -> dict[str, 
     predict = partial(model.predict_many, batch_size=batch_size, top=_ALL)
     for truths, weights, (predictions,) in predicted(stream, batch_size, predict):
         if not columns:
-            # Labels of the model come first: only they can be predicted. Labels that it learns from other updates in
-            # the meantime do not count, so all rows are evaluated alike.
+            # Labels of the model come first, because only they can be predicted. Labels that the model learns meanwhile
+            # do not count, so that all rows are evaluated alike.
             known = predictions[0].scores.keys()
             names = sorted(stream.labels, key=lambda name: name not in known)
             columns = {name: column for column, name in enumerate(names)}
@@ -206,5 +206,5 @@ def _measure(
 
 
 def _truth(y: dict[str, bool] | list[str], labels: Iterable[str]) -> dict[str, bool]:
-    """Return whether each label is relevant; if a row lists the relevant labels, all others are irrelevant."""
+    """Return which labels are true; if a row lists its true labels, all others are false."""
     return y if isinstance(y, dict) else {**dict.fromkeys(labels, False), **dict.fromkeys(y, True)}

@@ -1,4 +1,4 @@
-"""`manylabel health` and `undo`: suggestions for the labels of a model, applied or dismissed one after another."""
+"""`manylabel health` and `undo`: list, apply and dismiss suggestions for the labels of a model."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, get_args
@@ -24,9 +24,9 @@ REASONS = {
     "plural": "the names are the singular and the plural of one word",
     "slip": "the names differ in one letter",
     "together": "they are nearly always given together",
-    "alike": "the model cannot tell them apart; most such labels are near ones, not the same: read examples first",
+    "alike": "the model cannot tell them apart; most such labels are related, but not the same: read examples first",
     "implied": "nearly all examples with the one also have the other",
-    "unused": "it has not been used for three times its longest gap before; such labels often return",
+    "unused": "it has been unused three times longer than ever before; such labels often return",
     "rare": "it is rare, and was last used long ago; such labels often return",
 }
 """Reasons of the suggestions that have a request."""
@@ -84,7 +84,7 @@ class Chosen:
         self._model, self._kind, self._label, self._top = model, kind, label, top
 
     def listed(self) -> LabelHealth:
-        """Return what is listed now."""
+        """Return the current list of suggestions."""
         found = self._model.health(self._kind, top=self._top if self._label is None else MAX_LISTED)
         if self._label is not None:
             found.suggestions[:] = [one for one in found.suggestions if self._label in (one.label, _other(one))]
@@ -147,7 +147,7 @@ def _tell(model: Model, suggestion: Suggestion, done: str, position: str, as_jso
 
 
 def _tried(model: Model, chosen: Chosen, as_json: bool) -> None:
-    """Run each suggestion that has a request by a job, and print the metrics without and with it."""
+    """Try each suggestion that has a request in a job, and print the metrics without and with the change."""
     found = [one for one in chosen.listed().suggestions if one.request is not None]
     if not found:
         raise Failure("none of these suggestions can be applied")
@@ -196,9 +196,9 @@ def health(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """List labels to merge, to put under a parent, to pause or to define better, with evidence. Nothing is changed.
+    """List labels to merge, to put under a parent, to pause or to define better, with evidence.
 
-    With --apply it changes what you accept, and prints how to undo it.
+    Nothing is changed. With --apply, the command makes the changes that you accept, and prints how to undo them.
 
     Example: `manylabel health tags --search`
     """

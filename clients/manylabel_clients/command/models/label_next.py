@@ -22,7 +22,7 @@ MAX_ASKED = 100
 """Maximum number of predictions that the server lists."""
 
 MAX_LIKELY = 5
-"""Number of further labels shown, the most likely ones that are not predicted."""
+"""Maximum number of labels shown that are likely but not predicted."""
 
 MAX_CHARACTERS = 2_000
 """Maximum characters shown of each field of a record."""
@@ -72,8 +72,8 @@ class LabelLoop(OneByOne[UnlabelledPrediction, list[str]]):
         super().__init__()
         self._model, self._order, self._send_every = model, order, send_every
         self._done = set[str]()  # ids labelled or skipped
-        self._most = MAX_ASKED  # number that the server lists
-        self._is_full = False  # whether the server lists no more than it did last
+        self._most = MAX_ASKED  # maximum number of predictions per request
+        self._is_full = False  # whether the last response had this maximum number
 
     def run(self) -> None:
         """Ask until no predictions are left, or the person quits."""
@@ -111,7 +111,7 @@ class LabelLoop(OneByOne[UnlabelledPrediction, list[str]]):
         self._model.label(item.id, answer)
 
     def _page(self) -> UnlabelledPage:
-        """Return the next predictions; large records, and many labels, make a response with fewer."""
+        """Return the next predictions; the server returns fewer if records are large or labels are many."""
         while True:
             limit = min(self._most, self._send_every + len(self._done))
             try:

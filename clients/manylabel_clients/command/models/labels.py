@@ -192,7 +192,7 @@ def merge_label(
         Option(help="Merge all labels that differ only in case, spaces or Unicode form, into the most frequent ones."),
     ] = False,
 ) -> None:
-    """Merge a label into another: the first is retired, and updates that name the first teach the second."""
+    """Merge a label into another: the first is retired, and updates that name it count for the second."""
     model = client.model(name)
     if alike and label is None:
         for one, other in (merged := model.merge_alike()).items():
@@ -219,5 +219,5 @@ def pause_label(client: Client, name: ModelName, label: Label) -> None:
 
 @remote()
 def resume_label(client: Client, name: ModelName, label: Label) -> None:
-    """Resume a paused label with what was learnt before the pause."""
+    """Resume a paused label; what was learnt before the pause is still there."""
     _tell(name, f"{label} is resumed", client.model(name).resume_label(label))

@@ -1,4 +1,4 @@
-"""Loop that shows examples to a person in a terminal, and asks for the truth of each."""
+"""Loop that shows items to a person in a terminal, and asks for an answer to each."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -22,14 +22,14 @@ class OneByOne(ABC, Generic[T, A]):
     """
 
     prompt: str
-    """Text before what the person types."""
+    """Prompt."""
 
     def __init__(self) -> None:
         self.n_sent = 0
 
     @abstractmethod
     def batch(self) -> Sequence[T]:
-        """Return the next items, whose answers are sent together; none at the end."""
+        """Return the next items, whose answers are sent together; an empty list at the end."""
 
     @abstractmethod
     def done(self, batch: Sequence[T]) -> None:
@@ -57,7 +57,7 @@ class OneByOne(ABC, Generic[T, A]):
         return True
 
     def _ask(self, batch: Sequence[T]) -> tuple[dict[int, A], bool]:
-        """Return the answers by number of the item, and whether the person continues."""
+        """Return the answers by index of the item, and whether the person continues."""
         answers: dict[int, A] = {}
         place = 0
         while place < len(batch):
@@ -88,7 +88,7 @@ class OneByOne(ABC, Generic[T, A]):
         return answers, True
 
     def _send(self, batch: Sequence[T], answers: dict[int, A]) -> None:
-        """Send the answers one by one, so that one that another client has sent does not block the others."""
+        """Send the answers one by one, so that an item that another client has answered does not block the others."""
         for place, answer in answers.items():
             try:
                 self.send(batch[place], answer)

@@ -107,7 +107,7 @@ def _combinations(pairs: list[str] | None) -> list[dict[str, Any]]:
 
 
 def _caught_up(client: Client, name: str, deadline: float) -> ModelStatus:
-    """Return the status of a follower once it has learnt its part of the log."""
+    """Wait until a follower has learnt its part of the log, and return its status."""
     while True:
         try:
             status = client.model(name).status()

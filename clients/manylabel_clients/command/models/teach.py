@@ -1,4 +1,4 @@
-"""`manylabel teach`: answer examples by a model, and by a teacher where the model is not sure."""
+"""`manylabel teach`: label examples with a model, and with a teacher if the model is not sure."""
 
 import json
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from manylabel_clients.integrations.teacher import self_agreement as agreement_o
 from manylabel_clients.integrations.teacher.endpoint import Label
 
 MAX_LISTED = 1_000
-"""Number of labels read at a time."""
+"""Maximum number of labels per request."""
 
 
 @remote(retry=PATIENT)
@@ -50,10 +50,10 @@ def teach(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Label examples with a model that promises parity; ask a teacher where the model is not sure.
+    """Label examples with a model that promises parity; ask a teacher if the model is not sure.
 
-    The model learns each answer of the teacher. Each line of the output says who answered, and the labels. The account
-    follows.
+    The model learns each answer of the teacher. Each line of the output has the labels, and says who answered. The
+    account of the promise follows.
 
     Example: `manylabel teach tags new.jsonl --teacher http://localhost:11434/v1 --teacher-model llama3.1`
     """
@@ -86,7 +86,7 @@ def teach(
 
 
 def _labels(model: Model) -> Mapping[str, Label]:
-    """Return the labels that are learnt, as a language model reads them."""
+    """Return the labels that the model learns, with their titles and descriptions for a language model."""
     found, offset = dict[str, Label](), 0
     while (page := model.labels(limit=MAX_LISTED, offset=offset)).labels:
         offset += len(page.labels)

@@ -1,4 +1,4 @@
-"""`manylabel models versions` and `promote`: versions of a trained model, and which model leads."""
+"""`manylabel models versions` and `promote`: list versions of a trained model; promote a version or a follower."""
 
 from typing import Annotated
 
@@ -59,7 +59,7 @@ def promote(
     force: Annotated[bool, Option(help="Serve it even if its features or scaling differ.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Serve a version of a trained model, or promote a follower; promoting the earlier version or model switches back.
+    """Serve a version of a trained model, or promote a follower. To switch back, promote the earlier version or model.
 
     Example: `manylabel models promote tags-salt`
     """
@@ -68,7 +68,7 @@ def promote(
 
 
 def _served(done: Promoted) -> str:
-    """Return the result of promoting a follower, or the served and the previous version."""
+    """Return the text about a promoted follower, or about the served and the previous version."""
     if done.follower is not None:
         return f"leads now, as {done.model}, with {done.algorithm}: {done.updates:,} examples learnt"
     if done.previous == done.version:

@@ -85,7 +85,7 @@ def print_trainers(trainers: Sequence[Trainer]) -> None:
 
 
 def _varied(result: JobResult) -> dict[str, Any]:
-    """Return the parameters that a search decided."""
+    """Return the parameters that a search selected."""
     return {name: result.params[name] for name in result.trials[0]["params"]}
 
 

@@ -72,7 +72,7 @@ def print_parity(account: Mapping[str, Any]) -> None:
 
 
 def _by_people(people: Mapping[str, Any]) -> dict[str, str]:
-    """Return what people found, if they labelled anything."""
+    """Return the results of labels by people; empty if people labelled nothing."""
     model, teacher = ((people[f"{who}_wrong"], people[f"{who}_right"]) for who in ("model", "teacher"))
     found = {}
     if sum(model) + sum(teacher):

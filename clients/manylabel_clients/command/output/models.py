@@ -14,17 +14,17 @@ from manylabel_clients.http.resources.model_status import AnyStatus, AnySummary
 from manylabel_clients.http.responses import ModelStatus, Prediction, TrainedStatus
 
 _UNCLEAR = re.compile(r'[,"\r\n]|^\s|\s$|\(\d\.\d\d\)$')
-"""Parts of a name of a label that a list of names, with probabilities, also has."""
+"""Pattern of characters in a name that could be mistaken for the separators of a list of names."""
 
 SHOWN_ALIKE = 5
 """Number of groups of alike labels that the command shows."""
 
 MANY_UNSEEN = 0.25
-"""Share of unseen words from which the command advises parts of words."""
+"""Share of unseen words above which the command advises parts of words as features."""
 
 
 def print_models(models: Sequence[AnySummary], prefix: str | None = None) -> None:
-    """Print a line for each model. `prefix` is the prefix of names by which models were selected, if any."""
+    """Print a line for each model. `prefix` is the beginning of names by which models were selected, if any."""
     if not models and prefix:
         return click.echo(f"no model's name begins with {prefix}")
     if not models:
@@ -96,7 +96,7 @@ def print_fields(status: ModelStatus) -> None:
 
 
 def print_advice(status: AnyStatus) -> None:
-    """Advise parts of words if new texts have many unseen words, and to merge labels that are alike."""
+    """Advise to use parts of words if new texts have many unseen words, and to merge labels that are alike."""
     if not isinstance(status, ModelStatus):
         return
     if (status.unseen_words or 0.0) >= MANY_UNSEEN:
@@ -183,8 +183,8 @@ def print_explanations(prediction: Prediction) -> None:
 
 
 def label_texts(prediction: Prediction) -> list[str]:
-    """Return the predicted labels, with their probabilities if available; names that could not be told apart in a list
-    as JSON strings."""
+    """Return the predicted labels, with their probabilities if available. Names that would be ambiguous in a list are
+    JSON strings."""
     likely = prediction.probabilities or {}
     return [_listed(label) + (f" ({likely[label]:.2f})" if label in likely else "") for label in prediction.labels]
 

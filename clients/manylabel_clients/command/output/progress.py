@@ -1,4 +1,4 @@
-"""Progress bars of a fit, wherever it runs, and of a server that compiles functions."""
+"""Progress bars of a fit, here or on a server, and of a server that compiles functions."""
 
 import math
 from types import TracebackType
@@ -16,11 +16,11 @@ def fold_text(fold: int | None, folds: int | None) -> str:
 class FitBar:
     """Progress bar of a fit, and of a search before it.
 
-    The bar of a fit is full when its gap is down to `tol`; it counts orders of magnitude.
+    The bar of a fit is full when its duality gap has fallen to `tol`; the scale is logarithmic.
 
     Parameters
     ----------
-    visible : whether anything is shown.
+    visible : whether to show the bar.
     tol : tolerance of the fit; 0 if it is unknown.
     """
 
@@ -68,14 +68,14 @@ class FitBar:
 
 
 class CompilingBar:
-    """Progress bar of a server that compiles functions. Without a terminal, the command prints one line once."""
+    """Progress bar of a server that compiles functions. Without a terminal, one line is printed instead."""
 
     def __init__(self) -> None:
         self._bar = ProgressBar()
         self._told = False
 
     def draw(self, compiling: Compiling) -> None:
-        """Show the progress; at first, print that the server compiles."""
+        """Show the progress; the first call prints that the server compiles functions."""
         if not self._told:
             self._told = True
             self._bar.print(f"It compiles {compiling.total:,} functions, once on this machine.")

@@ -1,4 +1,4 @@
-"""Reports of what was understood of a file."""
+"""Output of reports of how a file is read."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -17,13 +17,13 @@ MAX_CHARACTERS = 200
 
 
 def note_warnings(warnings: Iterable[str]) -> None:
-    """Print what is strange about a file to standard error, before anything is learnt."""
+    """Print the warnings about a file to standard error, before anything is learnt."""
     for warning in warnings:
         click.echo(printable(f"note: {warning}"), err=True)
 
 
 def print_report(report: Mapping[str, Any]) -> None:
-    """Print what was understood of a file."""
+    """Print a report of how a file is read."""
     known = report["rows"] - report["unlabelled"]
     click.echo(f"{count_of(report['rows'], 'row')}, {known:,} with known labels")
     for reason, count in report["omitted"].items():

@@ -11,7 +11,7 @@ from manylabel_clients.command.output.terminal import display_width, padded, pri
 GAPS = ("  ", " ")
 """Separators of columns: the usual one, and a narrower one for wide tables."""
 INDENT = 12
-"""Column of the values of facts, after their names."""
+"""Column at which the values of facts begin."""
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> None:
@@ -40,9 +40,9 @@ def listing(
 
     Parameters
     ----------
-    columns : by title, the name of an attribute, or a function of the object that returns the cell.
+    columns : for each title, the name of an attribute, or a function that returns the cell of an object.
     words : number of columns that are words.
-    empty : text without objects; None for an empty table.
+    empty : text to print if there are no objects; None for an empty table.
     """
 
     def show(found: Sequence[Any]) -> None:
@@ -55,7 +55,8 @@ def listing(
 
 
 def cell(value: object, separator: str = ", ") -> str:
-    """Return the text of a value: numbers with separators of thousands, joined lists, nothing for None."""
+    """Return the text of a value: a number with separators of thousands, a list joined by commas, or nothing for
+    None."""
     if isinstance(value, list | tuple):
         return separator.join(value)
     return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
@@ -81,7 +82,7 @@ def _longest_word(cell: str) -> int:
 
 
 def _shared(least: list[int], most: list[int], room: int) -> list[int]:
-    """Return the widths of columns; if space is short, the widest columns shrink."""
+    """Return the widths of the columns; if the table is too wide, the widest columns shrink."""
     widths = list(most)
     while sum(widths) > room:
         spare = [width - lowest for width, lowest in zip(widths, least, strict=True)]
@@ -108,7 +109,7 @@ def _lines(row: list[str], widths: list[int], gap: str, words: int) -> Iterator[
 
 
 def _print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> None:
-    """Print the rows of a table one below the other, a fact for each cell."""
+    """Print each row of a table as facts, one for each cell."""
     indent = 2 + max(map(len, columns))
     for row in rows:
         click.echo()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 def terminal_width() -> int | None:
     """Return the width of the terminal in columns; None (unlimited) if the output is a file or a pipe.
 
-    COLUMNS sets the width for these too, as in other commands.
+    COLUMNS also sets the width of files and pipes, as in other commands.
     """
     given = os.environ.get("COLUMNS", "")
     if given.isdecimal() and int(given):

@@ -42,7 +42,7 @@ def print_as(as_json: bool, found: T, show: Callable[[T], object]) -> None:
 
 
 def count_of(count: int, one: str, many: str = "") -> str:
-    """Return a number with its noun: "1 label", "2 labels"; `many` is the plural unless it only adds an "s"."""
+    """Return a number with its noun, such as "1 label" or "2 labels". `many` is an irregular plural."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 

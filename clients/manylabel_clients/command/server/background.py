@@ -17,7 +17,7 @@ from manylabel_clients.http.errors import ManyLabelError
 from manylabel_clients.http.transport.exchange import Reply, Request, compiling_in, failure
 
 START_SECONDS = 300.0
-"""Timeout in seconds of a start, and of each further function that the first start on a machine compiles."""
+"""Timeout in seconds for a start without progress; each compiled function is progress."""
 _POLL_SECONDS = 0.1
 
 
@@ -65,7 +65,7 @@ class Background:
         return True
 
     def start(self) -> None:
-        """Start the server in a separate session, and wait until it is ready; raises like `wait_ready`."""
+        """Start the server in a separate session, and wait until it is ready. Raises the errors of `wait_ready`."""
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = ["--host", self.host, "--port", str(self.port), "--data-dir", str(self.data_dir)]
         with open(self.log, "ab", opener=private) as log:
@@ -131,7 +131,7 @@ class Background:
                 continue
             if isinstance(entry, dict) and entry.get("error"):
                 return str(entry["error"])
-        return f"{lines[-1] if lines else 'it said nothing'} ({self.log})"
+        return f"{lines[-1] if lines else 'it printed nothing'} ({self.log})"
 
 
 def _not_ready(http: httpx2.Client, url: str) -> ManyLabelError | None:
@@ -147,14 +147,14 @@ def _not_ready(http: httpx2.Client, url: str) -> ManyLabelError | None:
 
 
 def _waits_for(error: ManyLabelError) -> str:
-    """Return what a server that is not ready waits for, after `START_SECONDS` without progress."""
+    """Return a text about the work for which a server is not ready, after `START_SECONDS` without progress."""
     compiling = compiling_in(error)
     what = str(error) if compiling is None else f"{compiling}, and no more"
     return f"{what}, for {START_SECONDS:.0f} s"
 
 
 def _is_server(pid: int) -> bool:
-    """Return whether the process is a server, and not another one that reuses its process id; True if unknown."""
+    """Return whether the process is a server, not another program with a reused process id; True if unknown."""
     try:
         return b"manylabel_service" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

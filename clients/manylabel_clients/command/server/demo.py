@@ -52,7 +52,7 @@ REPORT_EVERY = 240
 COLUMNS = ("examples", "micro-F1", "baseline", "macro-F1", "baseline", "Hamming", "baseline")
 EXAMPLE_FEATURES = 4
 N_KEPT = 20
-"""Number of examples predicted once more, so that the web UI has examples to show and to label."""
+"""Number of examples that are predicted again and stored, so that the web UI has examples to show and to label."""
 
 
 def _load_tickets() -> list[Row]:
@@ -86,8 +86,8 @@ def demo(
     """Start a server, stream examples through it, and leave the server running.
 
     Tickets are 2,400 texts of a help desk with 15 labels, made up for this demo; one label begins in the middle. Yeast
-    (2,417 genes, 103 features, 14 labels) comes with river. A server that already runs there is used; its model named
-    demo is created again.
+    (2,417 genes, 103 features, 14 labels) comes with river. If a server already runs at the address, it is used, and
+    its model named demo is replaced.
     """
     chosen = STREAMS[stream]
     require("manylabel demo", chosen.extras)
@@ -114,7 +114,7 @@ def _fresh_model(client: Client, options: Mapping[str, Any]) -> Model:
 
 
 def _stream(rows: list[Row], noun: str, model: Model) -> Row:
-    """Let the model predict, then learn, every row; return the last one, for the examples to paste."""
+    """Predict, then learn, every row; return the last row for the example commands."""
     click.echo(f"Streaming {len(rows):,} {noun} through it; each is predicted before it is learnt.")
     click.echo(f"The baseline predicts the most frequent labels so far, without looking at the {noun}.\n")
     click.echo("".join(f"{title:>11}" for title in COLUMNS))
@@ -138,7 +138,7 @@ def _line(model: Model) -> str:
 
 
 def _shown(x: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is printed of an example: the largest numbers, or all of a record of texts."""
+    """Return the part of an example to print: its largest numbers, or a whole record of texts."""
     numbers = {name: round(value, 2) for name, value in x.items() if isinstance(value, float)}
     return dict(sorted(numbers.items(), key=lambda item: -abs(item[1]))[:EXAMPLE_FEATURES]) or dict(x)
 

@@ -71,7 +71,7 @@ def _limits(rates: RateLimits) -> dict[str, Any]:
 
 @remote(_print_all)
 def list_keys(client: Client) -> list[ApiKey]:
-    """List the keys whose permissions do not exceed your own, including expired and revoked ones."""
+    """List the keys whose permissions do not exceed those of your key, including expired and revoked keys."""
     return client.keys.list()
 
 
@@ -164,7 +164,8 @@ def revoke(client: Client, id: KeyId, yes: Yes = False) -> None:
 
 @contextmanager
 def _new_file(path: Path | None) -> Iterator[None]:
-    """Create the file before the key, so that no key is lost; remove the file if no key is created."""
+    """Create the file before the key, so that a key is never lost for lack of a file. The file is removed if no key is
+    created."""
     if path is None:
         yield
         return

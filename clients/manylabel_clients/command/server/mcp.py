@@ -45,7 +45,7 @@ def mcp(
         return
     if api_key is not None:
         raise Failure("--api-key-file cannot be given with --http: each caller sends a key in the header Authorization")
-    import uvicorn  # comes with the SDK
+    import uvicorn  # installed with the SDK
 
     os.environ.pop(KEY_VARIABLE, None)
     host, port = address(http, "--http", "127.0.0.1:8765")

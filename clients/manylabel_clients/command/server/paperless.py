@@ -124,7 +124,7 @@ def _print_alike(archive: Archive, model: Model) -> None:
 
 
 def _teacher_for(stack: ExitStack, teacher: str, options: TeacherFields) -> Callable[[Mapping[str, str]], Teacher]:
-    """Return a function that opens the teacher for the titles of labels, and closes the one before."""
+    """Return a function that opens a teacher for given titles of labels, and closes the previous teacher."""
     current = stack.enter_context(ExitStack())
 
     def opened(titles: Mapping[str, str]) -> Teacher:

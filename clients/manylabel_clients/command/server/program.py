@@ -28,7 +28,7 @@ def become(module: str, *first: str) -> NoReturn:
 
 
 def passing_on(function: Callable[[], object]) -> click.Command:
-    """Make a command whose arguments, including --help, are all for a program of the server."""
+    """Make a command that passes all its arguments, including --help, to a program of the server."""
     settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
     return command(function, context_settings=settings, add_help_option=False)
 

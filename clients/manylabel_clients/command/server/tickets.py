@@ -1,7 +1,7 @@
 """Tickets of a help desk for the demo: made from phrases, in the same order on every machine.
 
-A ticket has one to three topics. As in a real inbox, half of the subjects and some texts say little, a word in fifty is
-misspelt, and one label in ten is missing.
+A ticket has one to three topics. As in a real inbox, half of the subjects and some texts are vague, one word in fifty
+is misspelt, and one label in ten is missing.
 """
 
 import random
@@ -14,7 +14,7 @@ Ticket: TypeAlias = tuple[dict[str, str], list[str]]
 N_TICKETS = 2_400
 
 GIFT_CARDS_FROM = 1_200
-"""Number of the ticket from which on customers write about gift cards, a label that the model does not know yet."""
+"""Number of the first ticket that may be about gift cards, a label that the model does not know until then."""
 
 SUBJECTS = {
     "account": ("Change my email address", "Two accounts", "My profile", "Delete my account"),
@@ -158,7 +158,7 @@ SHARES = {
     "return": 7,
     "sales": 5,
 }
-"""Tickets in a hundred that begin with a topic."""
+"""Percentage of tickets whose first topic is this one."""
 
 FOLLOWING = {
     "billing": ("refund", "invoice", "complaint"),
@@ -173,7 +173,7 @@ FOLLOWING = {
     "return": ("refund",),
     "sales": ("invoice", "delivery"),
 }
-"""Topics that a ticket with a topic may also have."""
+"""Second topics of a ticket, by its first topic."""
 
 VAGUE = ("Hello", "Question", "Help needed", "Urgent", "My order", "Order {order}", "Problem", "Please read")
 BEFORE = ("Hi,", "Hello,", "Dear team,", "Good morning,", "", "", "")
@@ -198,7 +198,7 @@ MISSING_LABELS, MISSPELT_WORDS, VAGUE_TEXTS = 0.1, 0.02, 0.05
 
 
 class _Draw:
-    """Choices by random numbers that every Python makes alike."""
+    """Random choices that are the same in every version of Python."""
 
     def __init__(self) -> None:
         self._random = random.Random(1).random
@@ -213,7 +213,7 @@ class _Draw:
         return items[self.number(len(items))]
 
     def topic(self, topics: Sequence[str]) -> str:
-        """Return a topic by its share."""
+        """Draw a topic; each has the probability of its share."""
         left = self.number(sum(SHARES[topic] for topic in topics))
         for topic in topics:
             left -= SHARES[topic]
@@ -223,7 +223,7 @@ class _Draw:
 
 
 def tickets() -> list[Ticket]:
-    """Return the tickets in the order of the stream."""
+    """Return the tickets, in the order of the stream."""
     draw = _Draw()
     return [_ticket(draw, number) for number in range(N_TICKETS)]
 

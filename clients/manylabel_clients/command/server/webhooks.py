@@ -99,7 +99,7 @@ def create(
 
 @remote(_print)
 def show(client: Client, id: WebhookId) -> Webhook:
-    """Show a webhook with its latest deliveries; never its secret."""
+    """Show a webhook with its latest deliveries, but never its secret."""
     return client.webhooks.get(id)
 
 

@@ -22,7 +22,7 @@ from manylabel_core.scaling.fitted import as_taken
 from manylabel_core.solvers import Progress as Reached
 
 _OURS = ("warm_start", "n_threads", "random_state")
-"""Parameters that are not offered, or that have separate options."""
+"""Parameters that are not available, or that have separate options."""
 
 
 def fitted(

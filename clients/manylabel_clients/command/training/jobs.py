@@ -17,7 +17,7 @@ from manylabel_clients.http.resources.jobs import Job, JobEvent, JobStatus, Prom
 from manylabel_clients.http.responses import JobResult, LogLine, Trainer
 
 DEFAULT_SEARCH = "default"
-"""Value that selects the trainer's suggestions for a search."""
+"""Value of the option that searches the values that the trainer suggests."""
 
 JobId = Annotated[str, Argument(metavar="JOB", help="Id of the job.")]
 

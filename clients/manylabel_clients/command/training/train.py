@@ -99,7 +99,7 @@ def _divided(
 
 
 def _held_out(whole: "Dataset", share: float, seed: int) -> "tuple[Dataset, Dataset]":
-    """Hold out a share of the labelled rows; all others, including unlabelled ones, are for training."""
+    """Hold out a share of the labelled rows; the other rows, including unlabelled ones, are training rows."""
     import numpy as np
 
     from manylabel_core.splitting import held_out
@@ -127,7 +127,7 @@ def _check_writable(out: Path, files: list[Path]) -> None:
 
 
 def _keep(data: bytes, path: Path) -> None:
-    """Replace the file atomically by one that only its owner can read."""
+    """Replace the file atomically; only its owner can read the new file."""
     descriptor, draft = mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(descriptor, "wb") as file:

@@ -26,7 +26,7 @@ from manylabel_clients.http.transport.upload import (
 )
 
 LabelColumns: TypeAlias = int | str | list[str] | tuple[str, ...]
-"""Label columns: a number of first columns (last columns, if negative), or their names."""
+"""Label columns: the number of columns at the beginning (negative: at the end), or their names."""
 
 UPLOAD_SECONDS = 600.0
 """Timeout in seconds for a server to parse a received file."""
@@ -85,7 +85,7 @@ class DatasetCalls(Resource):
         text : sequence of str or mapping, optional
             Columns or fields that are text, or all settings of texts as in the spec of a model.
         number, category : sequence of str, optional
-            Columns or fields that are numbers, or categories, whatever their cells look like.
+            Columns or fields to read as numbers, or as categories, regardless of their cells.
         names : sequence of str, optional
             Names of all columns of a table without a line of names.
         decimal : str, optional
@@ -150,7 +150,7 @@ class DatasetCalls(Resource):
 
     @call
     def dataset(self, name: str, *, details: bool = False) -> Exchange[DatasetInfo]:
-        """Return a dataset; with the names and counts of its labels, if requested."""
+        """Return a dataset, with the names and counts of its labels if requested."""
         path = with_query(path_of("datasets", name), details="true" if details else None)
         return (yield from self._get(path, dataset_info))
 

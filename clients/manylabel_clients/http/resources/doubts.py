@@ -20,8 +20,8 @@ class DoubtCalls(Resource):
 
     @handle(Job, AsyncJob)
     def search_doubts(self, *, label: str | None = None, top: int = 100, last: int = 100_000) -> Exchange[str]:
-        """Search for doubtful labels of learnt examples, in a job without a result; `doubts` has the list when it has
-        ended.
+        """Start a job that searches for doubtful labels of learnt examples. When it has ended, `doubts` returns the
+        list.
 
         Parameters
         ----------
@@ -63,14 +63,14 @@ class DoubtCalls(Resource):
     ) -> Exchange[Updated]:
         """Correct the true labels of a learnt example on every server, or confirm them.
 
-        If a label of `y` differs from the labels of the example, the model learns the corrected example once more.
+        If `y` differs from the labels of the example, the model learns the corrected example again.
 
         Parameters
         ----------
         position : str
             Position of the entry with the example.
         y : names or mapping
-            All true labels, or a mapping of the labels that were checked to true or false; the others stay.
+            All true labels, or a mapping from checked labels to true or false; other labels stay.
         index : int, optional
             Index of the example in its entry, required if the entry has several.
         key : str, optional

@@ -56,7 +56,7 @@ Example: TypeAlias = (
 """
 
 Line: TypeAlias = Example | bytes | None
-"""Example of a numbered stream, or its JSON (`encode_example`), or None for a number without an example."""
+"""Example of a numbered stream, or its JSON (`encode_example`), or None if the number has no example."""
 
 Truth: TypeAlias = (
     tuple[str, Labels]
@@ -100,7 +100,8 @@ def encode_pair(example: Example) -> bytes:
 
 
 def encode_line(line: Line) -> bytes:
-    """Return an example like `encode_pair`, and its JSON as it is; a number without an example is an empty line."""
+    """Return the JSON of an example like `encode_pair`. An example that is JSON already is unchanged; None is an empty
+    line."""
     if line is None:
         return b""
     if isinstance(line, bytes):
@@ -136,7 +137,8 @@ def _others(weight: float | None, source: str | None, ref: str | None) -> bytes:
 
 
 def _views(x: Any) -> Mapping[str, Any] | None:
-    """Return the views of an example ``{"views": {...}}``; None for any other, also one with a feature of that name."""
+    """Return the views of an example ``{"views": {...}}``; None for any other example, even with a feature named
+    views."""
     if isinstance(x, Mapping) and x.keys() == {"views"} and isinstance(views := x["views"], Mapping):
         return views
     return None
@@ -178,7 +180,7 @@ def labels_to_json(y: Any) -> Any:
     if isinstance(y, Mapping):
         return {_label(name): _truth(name, value) for name, value in y.items()}
     if isinstance(y, (set, frozenset)):
-        # Sets have another order in each process; a retry from a new process must send the same bytes.
+        # The order of a set differs between processes, but a retry from a new process must send the same bytes.
         return sorted(y)
     if isinstance(y, (list, tuple)):
         return y
@@ -221,7 +223,7 @@ def rows_of(frame: Any) -> Iterator[dict[str, Any]]:
 
 
 def _feature(name: Any) -> str:
-    """Return the name of a feature; a whole number, as the columns of a data frame without names have, as a string."""
+    """Return the name of a feature as a string; data frames without names of columns have whole numbers."""
     if isinstance(name, str):
         return name
     if isinstance(name, bool) or not hasattr(name, "__index__"):

@@ -18,8 +18,8 @@ class ForgettingCalls(Resource):
     def forget(
         self, *, refs: Iterable[str] | None = None, positions: Iterable[str] | None = None
     ) -> Exchange[ForgetReceipt]:
-        """Start to forget the examples of references, or of positions in the log; return the receipt, whose progress
-        `receipt` returns.
+        """Start to forget the examples with these references, or at these positions of the log. Returns the receipt;
+        `receipt` returns its progress.
         """
         which = given(
             refs=None if refs is None else list(refs), positions=None if positions is None else list(positions)

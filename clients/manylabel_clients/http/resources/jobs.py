@@ -29,7 +29,7 @@ TrainingData: TypeAlias = str | Mapping[str, Any]
 """Name of a dataset, ``{"dataset": name, "split": "train"}``, or ``{"stream": model, "last": n}``."""
 
 Promote: TypeAlias = Literal["if_better", "always", "never"]
-"""When the version made by a job is served; see `Client.train`."""
+"""Rule for serving the version that a job makes; see `Client.train`."""
 
 ENDED = ("succeeded", "failed", "cancelled")
 """Terminal states of a job."""
@@ -42,9 +42,9 @@ class JobEvent:
     kind: str
     """``state``, ``progress`` or ``log``."""
     id: str
-    """Position for `events`, which resume after it. Opaque."""
+    """Opaque position, after which `events` resumes."""
     data: dict[str, Any]
-    """Fields of the server's documentation."""
+    """Fields of the event; the server's documentation describes them."""
 
 
 class JobStatus(_JobStatus):
@@ -140,7 +140,8 @@ class JobCalls(Resource):
         return (yield from self._change(request, lambda job: job.state not in ("failed", "cancelled")))
 
     def _change(self, request: Request, is_done: Callable[[JobStatus], bool]) -> Exchange[JobStatus]:
-        """Change the state of the job. After an attempt without a response, finding that state counts as success."""
+        """Change the state of the job. After an attempt without a response, it is a success if the job has the new
+        state."""
         try:
             return read((yield from send(request, self._retry)), JobStatus)
         except Conflict as conflict:
@@ -207,5 +208,5 @@ class TrainingCalls(Resource):
 
     @call
     def jobs(self, *, state: str | None = None, limit: int | None = None) -> Exchange[list[JobStatus]]:
-        """Return jobs of the server, newest first; with `state`, only those in it."""
+        """Return the jobs of the server, newest first; with `state`, only the jobs in this state."""
         return (yield from self._list(with_query("/v1/jobs", state=state, limit=limit), "jobs", JobStatus))

@@ -40,7 +40,8 @@ class KeyCalls(Resource):
         note: str | None = None,
         rates: RateLimits | Mapping[str, Any] | None = None,
     ) -> Exchange[NewApiKey]:
-        """Create a key within the permissions of the caller's key. From the first key on, every call needs one.
+        """Create a key, whose permissions must not exceed those of the caller's key. Once the server has a key, every
+        call needs one.
 
         The call is not retried. If it raises ConnectionFailed with `maybe_done`, a key may exist whose secret was lost:
         revoke it.
@@ -58,8 +59,8 @@ class KeyCalls(Resource):
 
     @call
     def list(self) -> Exchange[list[ApiKey]]:
-        """Return the keys whose permissions do not exceed the caller's, newest first, including expired and revoked
-        ones."""
+        """Return the keys whose permissions do not exceed those of the caller's key, newest first, including expired
+        and revoked keys."""
         return (yield from self._list("/v1/keys", "keys", ApiKey))
 
     @call

@@ -1,4 +1,4 @@
-"""Suggestions for the labels of a model: applied, dismissed, compared and undone."""
+"""Calls that list, apply, dismiss, try and undo suggestions for the labels of a model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from manylabel_clients.http.transport.exchange import Exchange, read
 from manylabel_clients.http.transport.json_body import encode
 
 KindOfSuggestion: TypeAlias = Literal["name", "merge", "parent", "pause", "vague"]
-"""Labels to merge because of their names, or for other reasons; to put under a parent; to pause; to define better."""
+"""Kinds of suggestions: merge labels because of their names, or for other reasons; set a parent; pause a label; define
+a label better."""
 
 
 class LabelHealthCalls(Resource):
@@ -21,8 +22,8 @@ class LabelHealthCalls(Resource):
     def health(self, kind: KindOfSuggestion | None = None, *, top: int = 100) -> Exchange[LabelHealth]:
         """Return suggested changes of labels, with evidence and the request that applies each; nothing is changed.
 
-        Only equal names in other spellings, and rare labels that are no longer used, are found without a search for
-        doubtful labels (`search_doubts`).
+        Most suggestions need a search for doubtful labels (`search_doubts`). Without a search, only different spellings
+        of a name and unused rare labels are found.
 
         Parameters
         ----------
@@ -36,7 +37,8 @@ class LabelHealthCalls(Resource):
     @call
     def apply(self, suggestion: Suggestion, *, key: str | None = None) -> Exchange[Updated]:
         """Apply a suggestion on every server. List the suggestions again before you apply another one. The request for
-        a parent contains all groups and parents of the time when it was listed, so it would remove later ones.
+        a parent contains all groups and parents at the time of the listing, so it would remove groups and parents that
+        were added since.
 
         Parameters
         ----------
@@ -59,7 +61,7 @@ class LabelHealthCalls(Resource):
 
     @call
     def dismiss(self, suggestion: Suggestion, *, key: str | None = None) -> Exchange[Updated]:
-        """Dismiss a suggestion on every server: it is not listed until the number of examples of its rarer label has
+        """Dismiss a suggestion on every server. It is listed again when the number of examples of its rarer label has
         doubled.
 
         Parameters

@@ -99,8 +99,8 @@ class LabelCalls(Resource):
 
     @call
     def merge_label(self, label: str, into: str, *, key: str | None = None) -> Exchange[Updated]:
-        """Merge a label into another on every server: it is retired, and its names then mean the other label, which
-        does not take over its weights.
+        """Merge a label into another on every server. The label is retired, and its names then mean the other label;
+        its weights are dropped.
         """
         return (yield from self._relabel("merge", {"label": label, "into": into}, key))
 
@@ -120,7 +120,7 @@ class LabelCalls(Resource):
 
     @call
     def retire_label(self, label: str, *, key: str | None = None) -> Exchange[Updated]:
-        """Retire a label on every server: it is neither learnt nor predicted any more."""
+        """Retire a label on every server: it is no longer learnt or predicted."""
         return (yield from self._relabel("retire", {"label": label}, key))
 
     @call

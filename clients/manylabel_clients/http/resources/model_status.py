@@ -22,7 +22,7 @@ def model_status(answer: Mapping[str, Any]) -> AnyStatus:
 
 
 def model_summary(answer: Mapping[str, Any]) -> AnySummary:
-    """Return the summary or status of a listed model from its JSON."""
+    """Return the summary or status of a model from its JSON in a list."""
     if answer.get("loaded", True):
         return model_status(answer)
     return from_json(TrainedSummary, answer) if answer["algorithm"] == TRAINED else from_json(ModelSummary, answer)

@@ -69,9 +69,9 @@ class Event:
     ``dropped`` (events were lost).
     """
     position: str
-    """Log position up to which all events are included: `events` resume after it. Opaque."""
+    """Opaque log position, after which `events` resumes."""
     data: dict[str, Any]
-    """Fields of the server's documentation."""
+    """Fields of the event; the server's documentation describes them."""
 
 
 class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, LabelHealthCalls, ForgettingCalls, VersionCalls):
@@ -106,8 +106,8 @@ class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, LabelHealthCalls, Forget
         x : Features
             The example.
         keep : bool, "record" or "asked"
-            Whether the server stores the example, for `label`; with "record" also as it was posted; with "asked" only
-            if the teacher is asked, or people should check the answer.
+            Whether the server stores the prediction, for `label`. "record" also stores the example as posted. "asked"
+            stores the prediction only if the teacher is asked, or people should check the answer.
         at_least : str, optional
             Position of a receipt: the prediction includes all updates up to it.
         version : int, optional
@@ -119,7 +119,7 @@ class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, LabelHealthCalls, Forget
         top : int, optional
             Number of labels with scores, the highest first.
         only, except_ : iterable of str, optional
-            Labels to restrict the response to, and to omit: names, or prefixes with ``*``; at most 1,000 of each.
+            Labels to return, and labels to omit: names, or prefixes with ``*``; at most 1,000 of each.
         """
         body = asking(encode_example(x), _wanted(probabilities, explain, top, only, except_))
         return read((yield from self._post(self._predict_path(keep, at_least, version), body)), _only_prediction)
@@ -141,8 +141,8 @@ class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, LabelHealthCalls, Forget
     ) -> Exchange[list[Prediction]]:
         """Return labels and scores of many examples, in their order.
 
-        Each row of a data frame is an example. Requests whose responses would be too large are divided, because a
-        response grows with the number of labels.
+        Each row of a data frame is an example. If a response would be too large, because the model has many labels, the
+        request is divided.
         """
         examples: Any = rows_of(xs) if is_frame(xs) else xs
         batches = Batches(examples, encode_example, batch_size, what="examples")
@@ -172,7 +172,7 @@ class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, LabelHealthCalls, Forget
         source : str, optional
             Source of the labels: "human" (default), "machine" or "rule".
         ref : str, optional
-            Your reference for the example, by which you can `forget` it: of its record, or of the person in it.
+            Your reference for the example, such as the id of a record or person, by which you can `forget` the example.
         key : str, optional
             Idempotency key: a request with the same key is learnt once.
         """
@@ -244,7 +244,7 @@ class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, LabelHealthCalls, Forget
         ref: str | None = None,
         key: str | None = None,
     ) -> Exchange[Updated]:
-        """Submit true labels of a stored prediction (`keep`), all or some of them; later calls can submit others.
+        """Submit all or some true labels of a stored prediction (`keep`); later calls can submit other labels.
 
         Raises NotFound for an unknown prediction, Conflict if it has these labels already, and Expired if it has
         expired.
@@ -283,7 +283,8 @@ class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, LabelHealthCalls, Forget
         Parameters
         ----------
         examples : iterable of (x, y), optionally followed by weight, source and ref
-            Read as responses are consumed. `AsyncModel.stream` accepts an asynchronous iterable too.
+            The examples, which are read as the results are consumed. `AsyncModel.stream` also accepts an asynchronous
+            iterable.
         key : str, optional
             Name of the stream, with which a new process can resume: examples learnt under it are not learnt again.
         first : int
@@ -301,17 +302,18 @@ class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, LabelHealthCalls, Forget
     ) -> BatchStream[StreamSummary]:
         """Learn any number of examples lazily in batches, and yield a summary per request.
 
-        Arguments and errors are those of `stream`, but the first rejected example ends it: all examples before it are
-        learnt. This is the fastest way to learn, because nothing is predicted.
+        Arguments and errors are those of `stream`, but the first rejected example ends the iteration: all earlier
+        examples are learnt. This is the fastest way to learn, because nothing is predicted.
 
-        An example may also be one line of its JSON, as bytes. None stands for a number without an example, so that the
-        numbers of a stream may have gaps, as the offsets of a topic have.
+        An example may also be a line of JSON, as bytes. None skips a number, so that the numbers of a stream may have
+        gaps, like the offsets of a Kafka topic.
         """
         return LearningStream(self._path, examples, key, first, batch_size, self._retry)
 
     @events
     def events(self, *, after: str | None = None, kinds: Collection[str] = ()) -> EventStream[Event]:
-        """Iterate over the events of the model from now on, or after the position of an earlier event; it does not end.
+        """Iterate over the events of the model from now on, or after the position of an earlier event. The iteration
+        does not end.
 
         A lost connection is restored, and the events resume after the last one received. With `kinds`, only events of
         these kinds and ``dropped`` are sent.
@@ -320,13 +322,13 @@ class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, LabelHealthCalls, Forget
 
     @call
     def metrics(self, *, version: int | None = None) -> Exchange[Metrics]:
-        """Return the prequential metrics of the model; for a trained model those of one version, by its delayed
+        """Return the prequential metrics of the model; for a trained model, those of one version from its delayed
         labels."""
         return (yield from self._get(with_query(f"{self._path}/metrics", version=version), Metrics))
 
     @call
     def metrics_history(self, *, version: int | None = None) -> Exchange[MetricsHistory]:
-        """Return the history of the prequential metrics at fewer than 256 equally spaced points, and now."""
+        """Return the history of the prequential metrics, at fewer than 256 equally spaced points and at present."""
         return (yield from self._get(with_query(f"{self._path}/metrics/history", version=version), MetricsHistory))
 
     @call
@@ -353,7 +355,8 @@ class ModelCalls(LabelCalls, SnapshotCalls, DoubtCalls, LabelHealthCalls, Forget
     ) -> Exchange[list[httpx2.Response]]:
         """Send the examples in as many sequential requests as necessary; the server learns them in order.
 
-        Without a key nothing is learnt: a batch too large for a response is halved, and later ones are smaller.
+        Without a key, nothing is learnt: a batch whose response would be too large is halved, and later batches are
+        smaller.
         """
         responses: list[httpx2.Response] = []
         while (batch := (yield from batches.draw())) is not None:

@@ -32,7 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Connections = SyncConnections | AsyncConnections
 
 MAX_KEY_OF_MANY = 240
-"""Maximum length of a key of a call with many examples, whose later requests append their offsets."""
+"""Maximum length of a key of a call with many examples; later requests of the call append their offsets to it."""
 
 
 class Resource:
@@ -85,7 +85,7 @@ class AsyncResource:
 
 
 class Method(Generic[P, S, A]):
-    """Method of a resource that returns S, or A if the resource is asynchronous."""
+    """Method of a resource: returns S, or A if the resource is asynchronous."""
 
     def __init__(self, method: Callable[..., S], awaited: Callable[..., A]) -> None:
         self._method, self._awaited = method, awaited
@@ -116,7 +116,7 @@ def call(method: Callable[Concatenate[Any, P], Exchange[T]]) -> Method[P, T, Cor
 def handle(
     kind: Callable[[Any, str], S], awaited_kind: Callable[[Any, str], A]
 ) -> Callable[[Callable[Concatenate[Any, P], Exchange[str]]], Method[P, S, Coroutine[Any, Any, A]]]:
-    """Make a method that wraps the name or id from an exchange in its resource."""
+    """Make a method that returns the resource whose name or id an exchange returns."""
 
     def decorate(method: Callable[Concatenate[Any, P], Exchange[str]]) -> Method[P, S, Coroutine[Any, Any, A]]:
         def run(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> S:
@@ -172,7 +172,7 @@ def given(**values: Any) -> dict[str, Any]:
 
 
 def with_query(path: str, **parameters: Any) -> str:
-    """Return a path with the parameters that are not None; a list has its parameter once for each element."""
+    """Return a path with the parameters that are not None; a list becomes one parameter for each element."""
     query = urlencode(given(**parameters), doseq=True)
     return f"{path}?{query}" if query else path
 

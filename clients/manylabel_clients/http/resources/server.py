@@ -145,7 +145,7 @@ class ServerCalls(Resource):
     def models(
         self, prefix: str | None = None, *, sort: Literal["name", "used"] = "name"
     ) -> Exchange[list[AnySummary]]:
-        """Return the models of the server, read page by page; those in its memory with their status.
+        """Return the models of the server, read page by page; models in its memory have their status.
 
         Parameters
         ----------
@@ -167,8 +167,8 @@ class ServerCalls(Resource):
     def delete_models(self, prefix: str, *, followers: bool = False) -> Exchange[list[str]]:
         """Delete all models whose names begin with a prefix, and return their names.
 
-        After an attempt without a response, the result has only the names of the models that were left. Raises Conflict
-        if a model with another name follows one of them, unless `followers` deletes it too.
+        After an attempt without a response, the result has only the names of the models that the retry deleted. Raises
+        Conflict if a model with another name follows one of them, unless `followers` deletes it too.
         """
         path = with_query("/v1/models", prefix=prefix, followers="delete" if followers else None)
         response = yield from send(Request("DELETE", path), self._retry)
@@ -185,7 +185,7 @@ class ServerCalls(Resource):
 
     @call
     def replicas(self) -> Exchange[Replicas]:
-        """Return the processes that share the store of the server, and the versions that are in use."""
+        """Return the processes that share the store of the server, and their versions."""
         return (yield from self._get("/v1/replicas", Replicas))
 
     @call
@@ -197,8 +197,8 @@ class ServerCalls(Resource):
         The first start of a server on a machine compiles functions; `on_progress` is called with the progress, several
         times a second.
 
-        Raises Unavailable if it is not ready by then, ConnectionFailed if nothing responds, and ApiError at once for
-        another program.
+        Raises Unavailable if it is not ready in time, ConnectionFailed if nothing responds, and ApiError at once if
+        another program responds.
         """
         clock = self._connections.clock
         deadline = clock() + timeout

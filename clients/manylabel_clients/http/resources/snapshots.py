@@ -21,7 +21,7 @@ class SnapshotCalls(Resource):
 
     @call
     def take_snapshot(self) -> Exchange[Snapshot]:
-        """Take a snapshot of the current state, which newer ones replace."""
+        """Take a snapshot of the current state; newer snapshots replace it later."""
         return read((yield from self._post(f"{self._path}/snapshots", None)), Snapshot)
 
     @call
@@ -42,8 +42,8 @@ class SnapshotCalls(Resource):
     def log(
         self, start: str | None = None, to: str | None = None, limit: int = 1_000
     ) -> Exchange[list[dict[str, Any]]]:
-        """Return entries of the log (docs/history.md), earliest first: after `start`, up to `to` (positions or
-        times).
+        """Return the entries of the log (docs/history.md) after `start`, up to `to` (positions or times), earliest
+        first.
 
         A list shorter than `limit` (at most 10,000) is not the end of the log; an empty list is.
         """

@@ -39,7 +39,7 @@ class LineResult:
     prediction: Prediction | None
     """Prediction made just before the example was learnt; None if it was rejected or learnt in an earlier attempt."""
     updates: int | None
-    """Total number of learnt examples after this one; None as above."""
+    """Total number of learnt examples after this one; None if it was rejected or learnt in an earlier attempt."""
     replayed: bool
     """Whether the example was learnt in an earlier attempt."""
     error: ApiError | None
@@ -62,7 +62,7 @@ class StreamSummary:
 
 
 class BatchStream(ABC, Generic[T]):
-    """Stream of examples that is sent batch by batch, under one key, and yields results; lazily.
+    """Stream of examples that is sent lazily in batches under one key, and yields results.
 
     Raises ValueError if `first` is not positive, or `key` does not fit a header.
     """
@@ -83,10 +83,10 @@ class BatchStream(ABC, Generic[T]):
 
     @abstractmethod
     def _send(self, first: int, lines: Sequence[bytes]) -> Exchange[Sequence[T]]:
-        """Send lines until each has a response, or the retries are used up without progress."""
+        """Send lines until each has a response, or all retries passed without progress."""
 
     def _post(self, number: int, lines: Sequence[bytes], options: str) -> Exchange[httpx2.Response]:
-        """Send lines, numbered from the passed number on."""
+        """Send lines, whose numbers begin with the passed number."""
         path = f"{self._path}/stream?from={number}{options}"
         body = b"\n".join(lines) if lines[-1] else b"".join(b"%b\n" % line for line in lines)
         return (yield from send(Request("POST", path, body, self._headers), self._retry))

@@ -30,7 +30,7 @@ class WebhookCalls(Resource):
 
     @call
     def list(self) -> Exchange[list[Webhook]]:
-        """Return the webhooks for models that the caller's key allows, the oldest first."""
+        """Return the webhooks for models that the caller's key allows, oldest first."""
         return (yield from self._list("/v1/webhooks", "webhooks", Webhook))
 
     @call

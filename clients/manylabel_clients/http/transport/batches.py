@@ -14,7 +14,7 @@ Items: TypeAlias = Iterable[T] | AsyncIterable[T]
 BATCH_SIZE = 500
 """Default number of examples per request of a call with many examples."""
 BATCH_BYTES = 2**20
-"""Maximum bytes of the body of such a request: a quarter of the default limit of a server."""
+"""Maximum bytes of the body of a request with many examples: a quarter of the default limit of a server."""
 
 
 class Batch(NamedTuple):
@@ -29,16 +29,17 @@ class Batch(NamedTuple):
         return asking(b'{"examples":[' + b",".join(self.items) + b"]}", wanted)
 
     def halves(self) -> tuple["Batch", "Batch"]:
-        """Return the items in two batches, the first of which is not the smaller one."""
+        """Return two batches with half of the items each; with an odd number, the first is larger."""
         half = (1 + len(self.items)) // 2
         return Batch(self.start, self.items[:half]), Batch(self.start + half, self.items[half:])
 
 
 class Batches(Generic[T]):
-    """Batches of items in order, limited in number of items and in bytes (a larger item is a batch alone).
+    """Batches of items in order, limited in number of items and in bytes. An item above the limit of bytes is a batch
+    alone.
 
-    Items are read lazily. An error in an item has its number. Raises ValueError if `batch_size` is not positive, and
-    TypeError if `items` is a string or a mapping, which would be read as its characters or names.
+    Items are read lazily. An error in an item states the number of the item. Raises ValueError if `batch_size` is not
+    positive, and TypeError if `items` is a string or a mapping, which would be read as its characters or names.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Batches(Generic[T]):
 
 
 def asking(body: bytes, wanted: Mapping[str, Any]) -> bytes:
-    """Return the JSON body of an item or a batch with further fields, except those that are None or false."""
+    """Return the JSON body of an item or a batch with more fields, except those that are None or false."""
     for name, value in wanted.items():
         if value is not None and value is not False:
             body = body[:-1] + b",%b:%b}" % (encode(name), encode(value))

@@ -258,7 +258,7 @@ async def _draw_async(draw: Draw) -> None:
     return None
 
 
-# Imported here, because synchronous clients and the command start a fifth faster without asyncio.
+# Imported here, because synchronous clients and the command start 20 % faster without asyncio.
 
 
 async def _read_in_thread(pieces: Iterator[bytes]) -> AsyncGenerator[bytes]:
@@ -284,7 +284,7 @@ async def _read_in_thread(pieces: Iterator[bytes]) -> AsyncGenerator[bytes]:
 
 
 def _close(pieces: Iterator[bytes]) -> None:
-    """Close the file of a body; a stored exception would keep it open."""
+    """Close the file of a body, which a stored exception would keep open."""
     if isinstance(pieces, Generator):
         pieces.close()
 

@@ -33,13 +33,13 @@ class Secret:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"a key is not pickled: pass it to the other process as {KEY_VARIABLE}")
+        raise TypeError(f"an API key cannot be pickled: set {KEY_VARIABLE} in the other process")
 
 
 def authorization(api_key: str | Secret | None) -> dict[str, str]:
-    """Return the header with a key, by default of ``MANYLABEL_API_KEY``; no header without one.
+    """Return the header with a key, by default the key in ``MANYLABEL_API_KEY``; without a key, return no header.
 
-    Raises ValueError, without the key in its message, if it cannot be sent.
+    Raises ValueError if the key cannot be sent; the message does not contain the key.
     """
     name, text = "api_key", api_key.text if isinstance(api_key, Secret) else api_key
     if text is None:

@@ -42,7 +42,7 @@ class Request:
     timeout_seconds: float | None = None
     """Timeout in seconds; None means the timeout of the client."""
     left_seconds: float | None = field(default=None, compare=False)
-    """Remaining seconds of a call, an upper bound of the timeouts of a retry; not sent."""
+    """Remaining seconds of a call, which limit the timeouts of a retry; not sent."""
 
 
 class Pause(NamedTuple):
@@ -61,16 +61,16 @@ class Draw(NamedTuple):
 Reply: TypeAlias = httpx2.Response | httpx2.RequestError | None
 Exchange: TypeAlias = Generator[Request | Pause | Draw, Reply, T]
 
-# Nothing was sent if one of these is raised. After any other error, the request may have been carried out: behind a
-# gateway that timed out, or by a server that failed during it.
+# Nothing was sent if one of these errors is raised. After any other error, the server may have carried out the request:
+# a gateway may have timed out, or the server may have failed afterwards.
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 _AMBIGUOUS_STATUS = (500, 502, 504)
 _TRANSIENT_STATUS = (429, 502, 503, 504)
 
 COMPILING_SECONDS = 5.0
-"""Maximum seconds of Retry-After that are waited for at a time, while the compilation of functions is waited for."""
+"""Maximum seconds of Retry-After to wait between two attempts while the server compiles functions."""
 LAST_ATTEMPT_SECONDS = 1.0
-"""Timeout in seconds of an attempt that begins at the end of the patience."""
+"""Timeout in seconds of an attempt that begins when the patience has run out."""
 
 
 class Batched(Protocol[Result]):
@@ -84,8 +84,8 @@ def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[http
     """Send a request until it succeeds or the retries are used up.
 
     Nearly all requests can be sent twice: reading and deleting are idempotent, learning has a key, and `create_model`
-    checks an existing model. Others are sent `once`: not again if an attempt may have been carried out; `maybe_done` of
-    the raised error says so.
+    checks an existing model. With `once`, a request is not sent again if the server may have carried it out; then
+    `maybe_done` of the raised error is True.
     """
     failures, maybe_done, started, compiled = 0, False, retry.clock(), -1
     while True:
@@ -113,7 +113,7 @@ def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[http
 
 
 def read(response: httpx2.Response, kind: Callable[..., T]) -> T:
-    """Convert the JSON object of a response by `from_json`; raise UnexpectedResponse if that fails."""
+    """Convert the JSON object of a response with `from_json`; raise UnexpectedResponse if the conversion fails."""
     try:
         return from_json(kind, response.json())
     except (ValueError, TypeError, LookupError, AttributeError) as error:
@@ -121,11 +121,11 @@ def read(response: httpx2.Response, kind: Callable[..., T]) -> T:
 
 
 def unexpected(response: httpx2.Response) -> UnexpectedResponse:
-    """Return the error to raise for a success that cannot be understood."""
+    """Return the error to raise for a successful response that is not understood."""
     kind = response.headers.get("content-type", "no content type")
     return UnexpectedResponse(
-        f"{response.url} responded {response.status_code} with {kind}, which is not understood: "
-        "is this the address of a ManyLabel server, and of a version this client knows?"
+        f"{response.url} responded {response.status_code} with {kind}, which this client "
+        "cannot read: check that this is the address of a ManyLabel server, and that its version fits the client"
     )
 
 

@@ -1,4 +1,5 @@
-"""Values as JSON, with errors that name the location of a bad value; dataclasses from JSON, by their type hints."""
+"""JSON of values, with errors that name the location of an invalid value; dataclasses from JSON, by their type
+hints."""
 
 import json
 import math
@@ -19,8 +20,8 @@ BYTES = {"Content-Type": "application/octet-stream"}
 
 
 def encode(value: Any) -> bytes:
-    """Return a value as compact JSON in UTF-8; raise TypeError or ValueError, with the field path, if it has no
-    JSON."""
+    """Return a value as compact JSON in UTF-8. If JSON has no such value, raise TypeError or ValueError with the field
+    path."""
     try:
         text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_scalar)
         return text.encode()
@@ -73,12 +74,12 @@ def _not_finite(value: Any, pointer: str) -> Iterator[str]:
 
 
 def from_json(kind: Callable[..., T], answer: Mapping[str, Any]) -> T:
-    """Return a dataclass from a JSON object, with the dataclasses, and lists and mappings of them, in its fields.
+    """Return a dataclass from a JSON object. Its fields may be dataclasses, or lists and mappings of dataclasses.
 
     `kind` is the dataclass, or a function that converts the object.
 
-    A newer server may send further fields. An older one may omit fields with a default, or send null for them. A field
-    whose name is a keyword in Python ends in an underscore.
+    A newer server may send more fields. An older server may omit fields with a default, or send null. A field whose
+    name is a keyword in Python ends in an underscore.
 
     Raises
     ------
@@ -112,7 +113,7 @@ def _fields(kind: type[Any]) -> list[tuple[str, str, Convert | None, bool, bool]
 
 
 def _converter(hint: Any) -> Convert | None:
-    """Return the conversion to a type; None if the JSON value stays as it is."""
+    """Return the conversion to a type; None if the JSON value needs no conversion."""
     if isinstance(hint, type) and is_dataclass(hint):
         return partial(from_json, hint)
     options = get_args(hint)
@@ -129,7 +130,7 @@ def _converter(hint: Any) -> Convert | None:
 
 
 def _if_it_has_all(kind: Any, answer: Mapping[str, Any]) -> Any:
-    """Return a dataclass from an object that has its required fields; other objects stay as they are."""
+    """Return a dataclass from an object that has the required fields; return other objects unchanged."""
     fits = all(has_default or key in answer for _, key, _, _, has_default in _fields(kind))
     return from_json(kind, answer) if fits else answer
 

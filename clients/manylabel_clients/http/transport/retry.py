@@ -36,7 +36,7 @@ class Retry:
     ends later, the error is raised at once.
     """
     wait_compiling: bool = False
-    """Whether attempts and patience start again each time a server that compiles functions has compiled more."""
+    """Whether attempts and patience start again each time a server has compiled more functions."""
     on_retry: Callable[[ManyLabelError, float], object] | None = field(default=None, repr=False, compare=False)
     """Callback before each wait, with the error of the last attempt and the seconds until the next one."""
     chance: Callable[[], float] = field(default=random.random, repr=False, compare=False)
@@ -55,11 +55,11 @@ class Retry:
     def wait_seconds(
         self, failures: int, retry_after_seconds: float | None = None, spent_seconds: float = 0.0
     ) -> float | None:
-        """Return the seconds to wait after a number of failed attempts and their duration; None to give up."""
+        """Return the seconds to wait after a number of failed attempts that took a total time; None to give up."""
         asked, left_seconds = retry_after_seconds or 0.0, self.patience_seconds - spent_seconds
         if failures >= self.attempts or asked > left_seconds or left_seconds <= 0:
             return None
-        # Far below 2**63 the cap applies; the bound keeps the power finite.
+        # The cap applies far below 2**63; limiting the exponent keeps the power finite.
         backoff = min(self.cap_seconds, self.base_seconds * 2.0 ** min(failures - 1, 63))
         return min(left_seconds, asked + backoff * (1 - self.jitter * self.chance()))
 

@@ -16,9 +16,9 @@ SILENCE_SECONDS = 45.0
 
 
 class EventStream(Generic[E]):
-    """Events of a model or a job, over any number of connections, after the event `after`.
+    """Events of a model or a job after the event `after`, over any number of connections.
 
-    `make` converts an event's kind, id and data; `is_last` returns whether the stream ends with an event.
+    `make` builds an event from its kind, id and data; `is_last` returns whether an event is the last one.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class EventStream(Generic[E]):
         return Request("GET", self._path, None, headers, SILENCE_SECONDS)
 
     def feed(self, line: str) -> E | None:
-        """Return the event that a line completes, if any."""
+        """Feed a line; return the event that it completes, if any."""
         if line:
             field, _, value = line.partition(":")
             value = value.removeprefix(" ")
@@ -71,7 +71,7 @@ class EventStream(Generic[E]):
     def pause_seconds(self, reply: Reply) -> float:
         """Return the seconds to wait before reconnecting after an error, a rejection, or None (the response ended).
 
-        Raises ManyLabelError if reconnecting is useless, or the retries are used up without an event in between.
+        Raises ManyLabelError if reconnecting is useless, or if all retries passed without an event.
         """
         self._fields = {}
         now = self._retry.clock()

@@ -13,7 +13,7 @@ from manylabel_clients.http.responses import EXTENSIONS
 from manylabel_clients.http.transport.exchange import Pieces
 
 Source: TypeAlias = str | Path | bytes | IO[bytes]
-"""Path of a file, bytes, or a binary file that can be reread from its current position."""
+"""Path of a file, bytes, or a binary file, which is read from its current position."""
 
 ReportBytes: TypeAlias = Callable[[int], object]
 """Callback with the number of bytes of a body sent so far."""
@@ -44,8 +44,7 @@ class Body(NamedTuple):
 
 
 def format_of(source: Source) -> str:
-    """Return the format of a file by the ending of its name, ignoring that of gzip; raise ValueError if it is
-    unknown."""
+    """Return the format of a file by the ending of its name, without .gz; raise ValueError if it is unknown."""
     name = str(source) if isinstance(source, (str, Path)) else getattr(source, "name", "")
     suffix = extension_of(name) if isinstance(name, str) else ""
     if suffix not in EXTENSIONS:
@@ -54,14 +53,14 @@ def format_of(source: Source) -> str:
 
 
 def extension_of(name: str | PathLike[str]) -> str:
-    """Return the file extension that names the format: ``.csv`` for ``rows.csv.gz``."""
+    """Return the file extension of the format: ``.csv`` for ``rows.csv.gz``."""
     path = Path(name)
     return (Path(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower()
 
 
 def body_of(source: Source) -> Body:
-    """Return the bytes of a source as a body; raise OSError if the file cannot be read, TypeError if it is opened
-    for text."""
+    """Return a body with the bytes of a source; raise OSError if the file cannot be read, and TypeError if it is open
+    in text mode."""
     if isinstance(source, (str, Path)):
         path = Path(source)
         return Body(lambda: _of_path(path), path.stat().st_size, True)

@@ -17,7 +17,7 @@ TIMEOUT_SECONDS = 30.0
 SETTLE_SECONDS = 0.02
 """Maximum seconds to wait for further messages after the first one of a batch."""
 _LOGGING: Mapping[str, Any] = {"client.id": "manylabel", "log_level": 2}
-"""Default settings of all clients: they report errors to a callback, too."""
+"""Default settings of all clients, which also report errors to a callback."""
 HEADER = "manylabel."
 """Prefix of the headers of a dead letter."""
 _GONE = {
@@ -26,18 +26,18 @@ _GONE = {
     kafka.KafkaError.REBALANCE_IN_PROGRESS,
     kafka.KafkaError._NO_OFFSET,
 }
-"""Errors of a commit of partitions that another consumer has now."""
+"""Errors of a commit if another consumer now reads the partitions."""
 _LASTING = {
     kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
     kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED,
     kafka.KafkaError.GROUP_AUTHORIZATION_FAILED,
     kafka.KafkaError.TOPIC_EXCEPTION,
 }
-"""Errors that stay however long the consumer waits."""
+"""Permanent errors: waiting does not help."""
 
 
 class KafkaFailed(Exception):
-    """The broker, or the settings for it, do not allow to go on."""
+    """The broker rejects the consumer, or its settings are invalid; the command cannot continue."""
 
 
 @contextmanager
@@ -50,14 +50,14 @@ def _failing(what: str) -> Iterator[None]:
 
 
 class Topic:
-    """A topic, as one consumer of a group reads it. Offsets are committed by `commit` only.
+    """Topic that one consumer of a group reads. Offsets are committed by `commit` only.
 
     Parameters
     ----------
     name : the topic.
     group : the consumer group.
     settings : settings of librdkafka, with ``bootstrap.servers``.
-    note : called with a line about an error that passes.
+    note : called with a line about each transient error.
 
     Raises
     ------
@@ -98,7 +98,7 @@ class Topic:
         self._ended.clear()
 
     def read(self, most: int, seconds: float) -> list[Message]:
-        """Return the next messages, or none if none arrives in time. Raises KafkaFailed."""
+        """Return the next messages; an empty list if none arrives in time. Raises KafkaFailed."""
         first = self._consumer.poll(seconds)
         if first is None:
             return []
@@ -120,14 +120,14 @@ class Topic:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether all messages were read of the partitions that this consumer has."""
+        """Return whether all messages of the partitions of this consumer were read."""
         mine = {one.partition for one in self._consumer.assignment()}
         return bool(mine) and mine <= self._ended
 
     def commit(self, offsets: Mapping[int, int]) -> None:
         """Commit the offset of the next message of each partition. Raises KafkaFailed.
 
-        If another consumer has a partition now, it reads the messages again, and nothing is learnt twice.
+        If another consumer has taken over a partition, it reads the messages again, but nothing is learnt twice.
         """
         reached = [kafka.TopicPartition(self.name, partition, offset) for partition, offset in offsets.items()]
         with _failing("commit"):
@@ -140,7 +140,7 @@ class Topic:
                 if one.code() not in _GONE and not one.retriable():
                     raise kafka.KafkaException(one)
         if errors:
-            self._note(f"not committed: {errors[0].str()}; these messages will be read again, and not learnt again")
+            self._note(f"not committed: {errors[0].str()}; these messages will be read again, but not learnt twice")
 
     def lag(self) -> dict[int, int]:
         """Return the number of messages after the position of this consumer, by partition."""
@@ -159,7 +159,7 @@ class Topic:
 class DeadLetters:
     """A topic for messages that cannot be learnt. Threads may share it.
 
-    A dead letter has the key, the value and the headers of its message, and headers that begin with ``manylabel.``:
+    A dead letter has the key, the value and the headers of the message, and headers that begin with ``manylabel.``:
     ``code``, ``error``, ``topic``, ``partition``, ``offset`` and, if known, ``model``.
     """
 
@@ -212,7 +212,7 @@ _OF_CONSUMERS = {
     "session.timeout.ms",
     "heartbeat.interval.ms",
 }
-"""Settings that a producer would warn about."""
+"""Settings of consumers only; a producer would warn about them."""
 
 
 def _message(found: Any) -> Message:
@@ -220,7 +220,8 @@ def _message(found: Any) -> Message:
 
 
 def topic_id(topic: str, settings: Mapping[str, Any]) -> str:
-    """Return the id of a topic, which a later topic of its name does not have; empty if the broker has no such ids.
+    """Return the id of a topic, which differs for a later topic of the same name; empty if the broker has no ids of
+    topics.
 
     Raises
     ------

@@ -10,7 +10,7 @@ from manylabel_clients.integrations.kafka.learning import OF_MODEL, StreamKey, l
 from manylabel_clients.integrations.kafka.messages import Lesson, Message, MessageReader, Refusal, Unlabelled
 
 POLL_SECONDS = 1.0
-"""Maximum seconds to wait for a message; a request to stop is noticed then."""
+"""Maximum seconds to wait for a message, and so until a request to stop is noticed."""
 
 
 class Stopped(Exception):
@@ -18,7 +18,7 @@ class Stopped(Exception):
 
 
 class NotLearnt(Exception):
-    """A message cannot be learnt, and there is no topic for dead letters; or the only model refuses all messages."""
+    """A message cannot be learnt and there is no topic for dead letters, or the only model refuses all messages."""
 
     def __init__(self, refusal: Refusal) -> None:
         message = refusal.message
@@ -26,14 +26,14 @@ class NotLearnt(Exception):
 
 
 class Source(Protocol):
-    """Topic as one consumer reads it."""
+    """Topic that one consumer reads."""
 
     @property
     def has_ended(self) -> bool:
         """Return whether all messages were read."""
 
     def read(self, most: int, seconds: float) -> Sequence[Message]:
-        """Return the next messages, or none if none arrives in time."""
+        """Return the next messages; an empty list if none arrives in time."""
 
     def commit(self, offsets: Mapping[int, int]) -> None:
         """Commit the offset of the next message of each partition."""
@@ -43,7 +43,7 @@ class Consumer:
     """Consumer of a topic that learns each message exactly once.
 
     A batch is committed when the models have learnt it. Messages that were not committed are read again, by this
-    consumer or another one, and the models recognise those that they have learnt by their offsets.
+    consumer or another one. The models recognise learnt messages by their offsets.
 
     Parameters
     ----------
@@ -70,19 +70,19 @@ class Consumer:
         """Numbers of messages: learnt, replayed (learnt before), unlabelled, refused."""
 
     def run(self, stop: Event, once: bool, on_batch: Callable[[], object]) -> None:
-        """Consume until `stop` is set, or, with `once`, to the end of the topic; call `on_batch` after each look.
+        """Consume until `stop` is set, or, with `once`, to the end of the topic; call `on_batch` after each poll.
 
         Raises
         ------
         NotLearnt
-            A message cannot be learnt, and there are no dead letters, or the only model refuses all messages. Those
-            before it are learnt.
+            A message cannot be learnt and there is no topic for dead letters, or the only model refuses all messages.
+            All earlier messages are learnt.
         ManyLabelError
             The server has an error.
         KafkaFailed
             The broker has an error.
         Stopped
-            From a callback of the client. The batch is not committed.
+            A callback of the client has stopped the loop. The batch is not committed.
         """
         while not stop.is_set():
             if messages := self._source.read(self._batch_size, POLL_SECONDS):

@@ -1,4 +1,5 @@
-"""Messages of one batch, learnt by their models: streams whose keys are partitions and whose lines are offsets."""
+"""Learning of the messages of a batch, as streams: the key of a stream is a partition, the number of a line an
+offset."""
 
 import hashlib
 import re
@@ -19,9 +20,9 @@ MAX_LINES = 10_000
 _MAX_NAME = 100
 """Maximum characters of a name in a key; a longer name is hashed."""
 OF_MODEL = {"model_not_found", "model_not_allowed", "model_is_trained", "model_follows", "model_damaged"}
-"""Codes of errors of a model, whatever the examples are."""
+"""Codes of errors that concern the model, not one example."""
 _OF_EXAMPLE = {400, 413, 422}
-"""Status of errors of one example."""
+"""Statuses of errors that concern one example."""
 
 
 class Learnt(NamedTuple):
@@ -33,17 +34,17 @@ class Learnt(NamedTuple):
     refused: int = 0
 
     def plus(self, learnt: int, replayed: int = 0, refused: int = 0) -> "Learnt":
-        """Return the sums."""
+        """Return the sums of both counts."""
         return Learnt(self.learnt + learnt, self.replayed + replayed, self.refused + refused)
 
 
 class StreamKey:
-    """Key of the stream of each partition: lines learnt under a key are not learnt under it again.
+    """Keys of the streams of partitions: a model does not learn a line again under the same key.
 
     Parameters
     ----------
-    name : name of the topic, or another one that is its own.
-    topic_id : id of the topic, so that a later topic of its name has other keys: its offsets begin again.
+    name : name of the topic, or another unique name.
+    topic_id : id of the topic, so that a later topic of the same name, whose offsets begin again, has other keys.
     """
 
     def __init__(self, name: str, topic_id: str = "") -> None:
@@ -61,7 +62,7 @@ def learn_batch(
     key: StreamKey,
     refuse: Callable[[Sequence[Refusal]], None],
 ) -> Learnt:
-    """Learn examples, those of a model and partition in the order of their offsets.
+    """Learn examples; the examples of one model and partition are learnt in the order of their offsets.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def learn_batch(
     Raises
     ------
     ManyLabelError
-        If the server, and not an example or a model, is the reason. Any of the examples may then be learnt.
+        If the server has an error that concerns neither an example nor a model. Some of the examples may be learnt.
     """
     parts: dict[tuple[str, int], list[Lesson]] = {}
     for lesson in lessons:
@@ -112,14 +113,14 @@ def _learn_part(
 
 
 def _run(lessons: list[Lesson]) -> tuple[list[Lesson], list[Lesson]]:
-    """Return the first lessons without a large gap between their offsets, and the others."""
+    """Return the lessons before the first large gap between offsets, and the lessons after it."""
     offsets = [lesson.message.offset for lesson in lessons]
     end = next((at for at in range(1, len(lessons)) if offsets[at] - offsets[at - 1] > MAX_GAP), len(lessons))
     return lessons[:end], lessons[end:]
 
 
 def _lines(lessons: Sequence[Lesson]) -> Iterator[bytes | None]:
-    """Yield the examples, with None for each offset between them that has none."""
+    """Yield the examples, and None for each offset between them without an example."""
     number = _line(lessons[0])
     for lesson in lessons:
         while number < _line(lesson):
@@ -135,9 +136,9 @@ def _line(lesson: Lesson) -> int:
 
 
 def _refused(error: ApiError, run: Sequence[Lesson]) -> Sequence[Lesson]:
-    """Return the lessons that an error refuses: one, or all that are left if it refuses the model.
+    """Return the lessons that an error concerns: one lesson, or all remaining lessons if it concerns the model.
 
-    Raises the error if it is about neither.
+    Raises the error if it concerns neither.
     """
     left = [lesson for lesson in run if _line(lesson) > error.done]
     if left and error.code in OF_MODEL:

@@ -12,7 +12,7 @@ from manylabel_core.datasets.formats.ndjson import JsonLines, json_object
 from manylabel_core.datasets.limits import BadDataset
 
 PLACEHOLDER = "{}"
-"""Part of the name of a model that a field or header of the message replaces."""
+"""Placeholder in the name of a model for the value of a field or header of the message."""
 _NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?")
 
 
@@ -52,12 +52,12 @@ class Unlabelled(NamedTuple):
 
 @dataclass(frozen=True)
 class Addressing:
-    """How the model of a message is found.
+    """Rule that finds the model of a message.
 
     Attributes
     ----------
     model : str
-        Name of the model; in it, the value of the field or header replaces `{}`.
+        Name of the model, in which `{}` stands for the value of the field or header.
     field : str, optional
         Field of the message that names the model. It is not learnt.
     header : str, optional
@@ -91,7 +91,8 @@ class Addressing:
 
 
 class MessageReader:
-    """Reader of messages as JSON lines are read: an example with `x` and `y`, or a record with its labels in a field.
+    """Reader of messages, which have the format of JSON lines: an example with `x` and `y`, or a record with a field of
+    labels.
 
     Parameters
     ----------
@@ -107,7 +108,7 @@ class MessageReader:
         self._lines = JsonLines(io.BytesIO(), RowParts(**options))
 
     def read(self, message: Message) -> Lesson | Unlabelled | Refusal:
-        """Return what a message says."""
+        """Return the lesson in a message, or the reason why the message has no lesson."""
         if message.value is None:
             return Refusal(message, "tombstone", "the message has no value: nothing is learnt or forgotten")
         model = None

@@ -13,7 +13,7 @@ REASONS = {
     "plural": "singular and plural of one word?",
     "slip": "the names differ in one letter",
     "together": "nearly always given together",
-    "alike": "the model cannot tell them apart; most such pairs are near ones, so read documents of both",
+    "alike": "the model cannot tell them apart; most such labels are related, but not the same: read documents of both",
 }
 ADVICE = (
     "To merge two in paperless: filter the documents by the first, give all of them the second in a bulk edit, and "
@@ -22,7 +22,7 @@ ADVICE = (
 
 
 def alike_lines(catalogue: Catalogue, model: Model) -> Iterator[str]:
-    """Yield a line for each pair, after a search of the examples of the model; the rarer one is first."""
+    """Search the examples of the model, and yield a line for each pair of alike labels, the rarer label first."""
     from manylabel_core.label_health.names import similar_names  # imports NumPy, which other calls do not need
 
     counts = {each.label: each.examples for each in _labels(model)}

@@ -10,7 +10,7 @@ import httpx2
 MATCH_AUTO = 6
 """Matching algorithm *Auto* of paperless; only labels with it are learnt and assigned."""
 PAGE_DOCUMENTS = 25
-"""Number of documents per page, each with its text."""
+"""Number of documents per page; the response has the text of each."""
 PAGE_NAMES = 100
 MAX_PAGES = 1_000
 """Maximum number of pages of tags, correspondents and document types, 100 in each."""
@@ -30,7 +30,7 @@ class PaperlessError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Document: its text, and its labels in paperless, such as ``tag:3``. Times are in RFC 3339."""
+    """Document with its text, and its labels in paperless, such as ``tag:3``. Times are in RFC 3339."""
 
     id: int
     modified: str
@@ -46,7 +46,7 @@ class Catalogue:
 
     Attributes
     ----------
-    titles : names by label, of labels that are matched automatically.
+    titles : names, by label, of the labels that are matched automatically.
     parents : label of the parent tag, by label.
     inbox : ids of inbox tags.
     tags : ids of tags by name.
@@ -64,7 +64,7 @@ class Catalogue:
 
 class Archive:
     """Client of a paperless-ngx. Redirects are not followed, and no address in a response is requested. The environment
-    variable ``SSL_CERT_FILE`` names the certificates of a private authority; no other one is read.
+    variable ``SSL_CERT_FILE`` names the certificates of a private authority; no other variable is read.
 
     Parameters
     ----------
@@ -108,7 +108,8 @@ class Archive:
         return Catalogue(titles, known, frozenset(inbox), tags)
 
     def documents(self, by: str, after: str) -> Iterator[Document]:
-        """Yield the documents ``modified`` or ``added`` at or after a time, oldest first, about MAX_DOCUMENTS at most.
+        """Yield the documents that were ``modified`` or ``added`` at a time or later, oldest first; about MAX_DOCUMENTS
+        at most.
 
         A document that is modified meanwhile moves to the end and is yielded again. Raises PaperlessError.
         """
@@ -210,14 +211,14 @@ def _id(value: Any) -> int:
 
 
 def _name(value: Any) -> str:
-    """Return a text, with U+FFFD instead of halves of characters; raise TypeError for any other value."""
+    """Return a text with lone surrogates replaced by U+FFFD; raise TypeError for any other value."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.100} is not a text")
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def parse_time(text: str) -> datetime:
-    """Return a time in RFC 3339, in UTC if it names no zone; raise TypeError, ValueError or OverflowError for other
+    """Parse a time in RFC 3339; without an offset it is in UTC. Raises TypeError, ValueError or OverflowError for other
     values."""
     time = datetime.fromisoformat(text)
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
@@ -227,5 +228,5 @@ def _before(time: str) -> str:
     """Return a time just before another, because filters exclude the time itself."""
     try:
         return (parse_time(time) - timedelta(microseconds=1)).isoformat()
-    except OverflowError:  # the first time of all
+    except OverflowError:  # the earliest possible time
         return time

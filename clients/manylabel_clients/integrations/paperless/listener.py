@@ -11,7 +11,7 @@ TIMEOUT_SECONDS = 5.0
 
 @contextmanager
 def listening(host: str, port: int, wake: threading.Event) -> Iterator[int]:
-    """Context that sets an event at each POST; yields the port. Bodies are not read."""
+    """Listen in a context, and set an event at each POST; yields the port. Bodies are not read."""
 
     class Handler(BaseHTTPRequestHandler):
         timeout = TIMEOUT_SECONDS

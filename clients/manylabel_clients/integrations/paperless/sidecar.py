@@ -1,9 +1,9 @@
 """Learning from documents of paperless-ngx, and labelling of new ones.
 
 The labels of a document count as true if it has neither an inbox tag nor the review tag, because a person has then seen
-it. The classifier of paperless assumes the same. A document is predicted once, when it is added. So labels that the
-sidecar assigned are learnt only after a person has removed the inbox tag or the review tag, and a tag that a person
-removes is not added again.
+it. The classifier of paperless assumes the same. A document is predicted once, when it is added. So the sidecar learns
+labels that it assigned only after a person has removed the inbox tag or the review tag, and it never adds a tag again
+that a person has removed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_CHARACTERS = 90_000
 """Maximum characters of a document's text that are sent; the default limit of a server is 100,000."""
 TEXT = {"fields": ["title", "content"]}
 LIMITS = {"features": {"most": 100_000, "policy": "ignore"}}
-"""Limits of a new model, because scanned texts have ever more misread words."""
+"""Limits of a new model: scanned texts contain ever more misread words."""
 REFUSED = (413, 422)
 """Statuses of requests that the server refuses because of their document."""
 MIN_GROUP = 2
@@ -40,7 +40,7 @@ BEGINNING = "1970-01-01T00:00:00+00:00"
 
 @dataclass
 class Cursors:
-    """Progress of the sidecar, with its file."""
+    """Progress of the sidecar, which is stored in a file."""
 
     modified: str = BEGINNING
     added: str = BEGINNING
@@ -49,8 +49,8 @@ class Cursors:
 
     @classmethod
     def read(cls, path: Path, on_damage: Callable[[str], None]) -> Cursors | None:
-        """Return the contents of a file; None if it does not exist, or was not written to its end, of which `on_damage`
-        is told. Raises PaperlessError for another file."""
+        """Return the contents of a file; None if it does not exist. If the file is incomplete, call `on_damage` and
+        return None. Raises PaperlessError for a file with other contents."""
         try:
             document = json.loads(path.read_bytes())
         except FileNotFoundError:
@@ -65,14 +65,14 @@ class Cursors:
             for time in (found.modified, found.added):
                 parse_time(time)
             if not all(type(id) is int for id in found.predicted):
-                raise TypeError("predicted must be ids")
+                raise TypeError("predicted must contain ids")
         except (TypeError, ValueError, OverflowError) as error:
             action = "name another file with --state, or delete this one to begin from the first document"
             raise PaperlessError(f"{path} is not the progress of this sidecar ({error}): {action}") from error
         return found
 
     def write(self, path: Path) -> None:
-        """Write a file in one step, which also a power failure does not interrupt."""
+        """Write a file atomically, even if the power fails."""
         new = path.with_name(f"{path.name}.new")
         with new.open("w") as file:
             file.write(json.dumps(asdict(self)))
@@ -86,7 +86,7 @@ Teacher = Callable[[Any], Collection[str]]
 
 
 class NoParity(Exception):
-    """There is a teacher, and the model promises no parity."""
+    """A teacher is set, but the model promises no parity."""
 
 
 class Teaching(NamedTuple):
@@ -108,10 +108,10 @@ class Sidecar:
     model : name of the model, which is created if it does not exist.
     state : path of the file with the cursors.
     sure : probability from which a label is applied, if the model promises no precision.
-    dry_run : whether nothing is changed in paperless.
+    dry_run : whether to change nothing in paperless.
     report : callback for lines of output.
     teaching : teacher that labels documents of which the model is not sure; None without one.
-    clock : returns the present time. A document with a later time waits until then.
+    clock : returns the current time. A document with a future time waits until then.
 
     Raises
     ------
@@ -168,7 +168,7 @@ class Sidecar:
             self._cursors.write(self._path)
 
     def _keep_damaged(self, reason: str) -> None:
-        """Rename a file with the cursors that cannot be read."""
+        """Rename a damaged file of cursors."""
         names = (f"{self._path.name}.damaged{number or ''}" for number in count())
         damaged = next(path for path in map(self._path.with_name, names) if not path.exists())
         self._report(f"{self._path} is damaged ({reason}): all documents are read again; it becomes {damaged.name}")
@@ -209,7 +209,8 @@ class Sidecar:
             )
 
     def _is_in_future(self, document: Document, time: str) -> bool:
-        """Return whether a document, and so each later one, must wait; otherwise its time would hide all new ones."""
+        """Return whether the time of a document is in the future. Such documents must wait, because their time would
+        hide all new documents."""
         if parse_time(time) <= self._clock():
             return False
         if (document.id, time) not in self._waiting:
@@ -220,7 +221,7 @@ class Sidecar:
     # -- learning ---------------------------------------------------------------------------------
 
     def _learn_all(self, catalogue: Catalogue, waiting: frozenset[int], through: str | None) -> None:
-        """Learn the modified documents that do not wait for review, up to a time of addition."""
+        """Learn the modified documents that do not wait for review, if they were added until a time."""
         assert self._cursors is not None
         learnt = 0
         for document in self._archive.documents("modified", self._cursors.modified):
@@ -238,7 +239,7 @@ class Sidecar:
             self._report(f"learnt {learnt:,} documents")
 
     def _learn(self, document: Document, labels: list[str]) -> bool:
-        """Learn a document; return whether it was new, and not refused."""
+        """Learn a document; return whether it was learnt for the first time."""
         key = f"paperless-{document.id}-{document.modified}"
         try:
             return not self._model.update(_example(document), labels, key=key).replayed
@@ -293,7 +294,7 @@ class Sidecar:
         self._archive.change(document.id, add, [], one_of)
 
     def _decided(self, document: Document) -> tuple[list[str], list[str]]:
-        """Return the labels of a document that are sure, and all that are predicted."""
+        """Return the sure labels of a document, and all predicted labels."""
         if self._taught is None:
             prediction = self._model.predict(_example(document), probabilities=True)
             return self._sure_labels(prediction), prediction.labels
@@ -315,7 +316,7 @@ class Sidecar:
 
 
 def _choosing(call: Teacher) -> Teacher:
-    """Return a teacher whose answers have at most one correspondent and one type; another answer is none."""
+    """Return a teacher that rejects answers with more than one correspondent or more than one type."""
 
     def checked(x: Any) -> Collection[str]:
         labels = call(x)

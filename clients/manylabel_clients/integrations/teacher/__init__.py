@@ -1,4 +1,5 @@
-"""A model in front of an expensive teacher, such as a language model: it answers alone what it is sure of.
+"""A model in front of an expensive teacher, such as a language model. The model answers the examples that it is sure
+of.
 
 - loop : `with_teacher`, which asks the teacher for the rest, and has the model learn the answers
 - endpoint : language models behind an OpenAI-compatible endpoint, as teachers

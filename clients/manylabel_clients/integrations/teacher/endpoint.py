@@ -17,7 +17,8 @@ from manylabel_clients.integrations.teacher.loop import TeacherBusy, TeacherRefu
 
 TIMEOUT_SECONDS = 60.0
 MAX_ENUM = 500
-"""Maximum number of labels in the schema of the output; servers refuse longer lists, so more are checked here only."""
+"""Maximum number of labels in the schema of the output. Servers refuse longer lists; with more labels, only this module
+checks the answers."""
 MAX_RESPONSE_BYTES = 2**20
 BUSY = (408, 409, 425, 429, 500, 502, 503, 504, 529)
 """Statuses after which a request may succeed later."""
@@ -32,7 +33,7 @@ class TeacherUnusable(ManyLabelError):
 
 
 class Label(NamedTuple):
-    """Label as the language model reads it."""
+    """Title and description of a label, for the language model."""
 
     title: str | None = None
     description: str | None = None
@@ -48,7 +49,7 @@ class LanguageModel:
     model : str
         Name of the language model.
     labels : mapping of str to Label
-        Labels by name. The language model reads titles (without one, the name) and descriptions.
+        Labels by name. The language model reads their titles (or names, if there is no title) and descriptions.
     key : Secret, optional
         Bearer token.
     unknown : bool

@@ -19,11 +19,11 @@ from manylabel_clients.http.transport.retry import Retry
 RETRY = Retry(attempts=4, base_seconds=0.5, cap_seconds=20.0, patience_seconds=120.0)
 """Default retry rule of a teacher."""
 BATCH_SIZE, WORKERS = 32, 8
-"""Default numbers of examples predicted at a time, and of simultaneous calls of the teacher."""
+"""Default number of examples predicted at a time, and default number of simultaneous calls of the teacher."""
 
 
 class TeacherBusy(Exception):
-    """The teacher answers later, because of a rate limit. Raise it from `call` to set the wait."""
+    """The teacher is busy, for example because of a rate limit. Raise this error from `call` to set the wait."""
 
     def __init__(self, message: str = "the teacher is busy", retry_after_seconds: float | None = None) -> None:
         super().__init__(message)
@@ -62,7 +62,7 @@ class _Rules:
     Attributes
     ----------
     vocabulary : labels that the teacher may use; None for any.
-    keep : predictions that the server stores.
+    keep : which predictions the server stores.
     """
 
     source: str
@@ -72,7 +72,7 @@ class _Rules:
     keep: Literal[True, "asked"] = True
 
     def labels(self, found: Any) -> list[str]:
-        """Return the teacher's labels, each once. Raises ValueError or TypeError for something else."""
+        """Return the teacher's labels without duplicates. Raises ValueError or TypeError for other values."""
         if isinstance(found, (str, bytes)) or not isinstance(found, Collection):
             raise TypeError(f"a teacher returns a list of labels, not {type(found).__name__}")
         labels = sorted(found) if isinstance(found, (set, frozenset)) else list(found)
@@ -146,7 +146,7 @@ class Taught:
         workers : int
             Maximum number of threads that call the teacher at the same time.
         batch_size : int
-            Number of examples that are predicted before the teacher's answers to them are learnt.
+            Number of examples that are predicted before the teacher's answers are learnt.
         """
         rest = iter(xs)
         with ThreadPoolExecutor(workers, "teacher") as pool:
@@ -201,7 +201,7 @@ class AsyncTaught:
     ) -> AsyncIterator[Answer]:
         """Yield the answers to examples, in their order, like `Taught.many`; `workers` is the number of simultaneous
         calls."""
-        import asyncio  # only when it is used, because the client for one thread needs no loop
+        import asyncio  # imported here, because the synchronous client needs no event loop
 
         turns = asyncio.Semaphore(workers)
 
@@ -254,7 +254,7 @@ class SelfAgreement(NamedTuple):
 
     @property
     def ceiling(self) -> tuple[float, float] | None:
-        """The highest parity that makes sense, exact and F1: about the root of the agreement."""
+        """Highest parity that makes sense, for exact sets and for F1: about the square root of the agreement."""
         return None if self.exact is None or self.f1 is None else (self.exact**0.5, self.f1**0.5)
 
 
@@ -317,26 +317,27 @@ def with_teacher(
     keep: Literal[True, "asked"] = True,
     sleep: Callable[[float], Any] | None = None,
 ) -> Taught | AsyncTaught:
-    """Return a function that labels an example: by the model if it is sure, else by the teacher, who teaches it.
+    """Return a function that labels an example with the model if it is sure, else with the teacher, and has the model
+    learn the teacher's labels.
 
-    The server decides for which examples the teacher is asked, so that in the long run the model's answers agree with
-    the teacher as promised. The teacher must not be shown the model's answer: an audit would find nothing.
+    The server decides for which examples to ask the teacher, so that in the long run the model's answers agree with the
+    teacher as promised. Do not show the model's answer to the teacher: audits would find no errors.
 
     Parameters
     ----------
     model : Model or AsyncModel
         Model that promises parity.
     call : callable
-        The teacher: returns the labels of an example; a coroutine function for an `AsyncModel`. After any
-        exception it is called again: after `TeacherBusy` later, after `TeacherRefuses` not at all. A `ManyLabelError`
-        ends the loop. A call that takes too long must end by itself, with an exception.
+        The teacher, a function that returns the labels of an example; a coroutine function for an `AsyncModel`. After
+        an exception it is called again; after `TeacherBusy` this takes longer, after `TeacherRefuses` it is not called
+        again. A `ManyLabelError` ends the loop. A call must have its own timeout that raises an exception.
     source : str
         Source of the teacher's labels, as in the promise (`of`).
     retry : Retry
         Attempts for one example, and waits between them.
     labels : collection of str, optional
-        Labels that the teacher may use; an answer with another label counts as failed. Default: any, new labels are
-        learnt.
+        Labels that the teacher may use; an answer with another label counts as failed. Default: any label; new labels
+        are learnt.
     keep : True or "asked"
         Whether the server stores the model's answers too, so that people can correct them by the id of the prediction;
         with "asked", it stores only those that people should check.
@@ -386,7 +387,8 @@ async def _chunks(xs: Iterable[Features] | AsyncIterable[Features], size: int) -
 
 @contextmanager
 def _already_answered() -> Iterator[None]:
-    """Ignore that the prediction was answered by an earlier attempt, or has expired: there is nothing left to learn."""
+    """Ignore the error that an earlier attempt has labelled the prediction, or that it has expired: nothing is left to
+    learn."""
     try:
         yield
     except Conflict as error:

@@ -17,20 +17,20 @@ class Program:
     """Program as the teacher of `with_teacher`.
 
     It reads an example as one line of JSON from standard input, and writes the labels to standard output: a JSON list,
-    or an object with the list `labels`. Another exit status than 0 means that it has not answered.
+    or an object with the list `labels`. An exit status other than 0 means that there is no answer.
 
     Parameters
     ----------
     command : str or sequence of str
         Program and arguments. No shell interprets it.
     timeout_seconds : float
-        Maximum seconds of a run; then the program is ended.
+        Timeout in seconds of a run, after which the program is killed.
     """
 
     def __init__(self, command: str | Sequence[str], timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._command = shlex.split(command) if isinstance(command, str) else list(command)
         if not self._command:
-            raise ValueError("a command has a program")
+            raise ValueError("the command must begin with a program")
         self._timeout_seconds = timeout_seconds
 
     def __call__(self, x: Any) -> list[str]:

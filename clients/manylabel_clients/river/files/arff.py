@@ -96,7 +96,7 @@ def _find_labels(path: Path, header: Header, labels: Sequence[str] | PathLike[st
     if labels is None:
         labels = xml_beside(path) or meka_option(header.relation)
     if labels is None:
-        cure = "put the Mulan XML next to it, or pass labels= (an XML file, names, n: the first, -n: the last n)"
+        cure = "put the Mulan XML next to it, or pass labels= (an XML file, names, n: the first n, -n: the last n)"
         raise FileFormatError(path, f"the label attributes are unknown: {cure}")
     if isinstance(labels, str | PathLike):
         xml = Path(labels)

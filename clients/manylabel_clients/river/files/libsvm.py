@@ -19,8 +19,8 @@ class LibsvmFile(FileStream):
     ----------
     path : str or path
     labels : sequence of str, optional
-        Names of all labels, by their number in the file. By default, the numbers are the names; unless the first line
-        has the number of labels, the file is read once, line by line, to find them.
+        Names of all labels, by their number in the file. By default, the numbers are the names; they are found by
+        reading the file once, unless the first line has the number of labels.
     features : sequence of str, optional
         Names of all features, by their number in the file. By default, the numbers are the names.
     zero_based : bool

@@ -46,7 +46,8 @@ class NpzFile(FileStream):
         with naming(self.path):
             self._data = read_npz(self.path, limits=NO_LIMITS)
         with np.load(self.path, allow_pickle=False) as arrays:
-            # `read_npz` has checked these arrays, but a dataset has another precision, and views.
+            # `read_npz` has checked the arrays. They are read again here, because a dataset has another precision, and
+            # views.
             self.sparse = "X" not in arrays
             self._X = [arrays[name] for name in (("X_indptr", "X_indices", "X_data") if self.sparse else ("X",))]
             self.n_features = int(arrays["X_shape"][1]) if self.sparse else self._X[0].shape[1]

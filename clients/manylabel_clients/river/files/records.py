@@ -31,8 +31,8 @@ class RecordFile(FileStream):
         Label columns, by either parameter; with a separator, the column that lists labels; in JSON lines, the field
         that has them.
     **options
-        Other parameters of `manylabel_core.datasets.read_csv` and `read_ndjson`. Of `text`, only the names of the
-        fields have an effect here: their values are not read as numbers.
+        Other parameters of `manylabel_core.datasets.read_csv` and `read_ndjson`. In `text`, only the names of the
+        fields matter here: the values of these fields are not read as numbers.
 
     Attributes
     ----------
@@ -155,12 +155,12 @@ class CsvFile(RecordFile):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Notes about what looks strange in the file."""
+        """Warnings about the file."""
         return self._table.warnings()
 
     @cached_property
     def report(self) -> TableReport:
-        """Report of what was understood of the file."""
+        """Report of how the file is read."""
         with naming(self.path):
             return self._table.report()
 

@@ -19,7 +19,7 @@ LabelledRow: TypeAlias = Row | tuple[dict[str, Any], dict[str, bool], float]
 _Truth: TypeAlias = dict[str, bool] | list[str]
 
 Example: TypeAlias = tuple[Any, _Truth] | tuple[Any, _Truth, float] | tuple[Any, _Truth, float | None, None, str]
-"""Example in the form of the service: its features can be a record or a text, its relevant labels a list; optionally
+"""Example for the service, with features that can be a record or a text, and true labels that can be a list; optionally
 followed by its weight, the source of its labels, and its reference.
 """
 
@@ -51,11 +51,11 @@ class FileStream(ABC):
     labels : tuple of str
         All labels of the file: the keys of every ``y``, except unknown labels.
     n_samples : int or None
-        Number of rows; None if it would need a full reading.
+        Number of rows; None if it is unknown before the file is read.
     n_features : int or None
-        Number of different features; None if it would need a full reading.
+        Number of different features; None if it is unknown before the file is read.
     sparse : bool
-        Whether ``x`` has the features that the file stores for a row, rather than all but missing ones.
+        Whether ``x`` has only the features that the file stores for a row; otherwise it has all that are not missing.
     """
 
     labels: tuple[str, ...]
@@ -90,7 +90,7 @@ class FileStream(ABC):
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name the file in errors of the reader."""
+    """Add the name of the file to errors of the reader."""
     try:
         yield
     except BadDataset as error:

@@ -35,4 +35,4 @@ alpha_, beta_ : ndarrays of shape (n_samples, n_labels) and (n_label_sets, n_lab
 """Descriptions by name, inserted for lines `{name}` of docstrings."""
 
 documented = partial(parameters.documented, shared=SHARED)
-"""Decorator that puts the parameters and the shared descriptions into the docstring of a class."""
+"""Class decorator that puts the parameters and the shared descriptions into the docstring."""

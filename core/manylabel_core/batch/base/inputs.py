@@ -14,7 +14,8 @@ from manylabel_core.rows import row_blocks
 
 
 def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
-    """Check an indicator matrix, (n_samples, n_labels), and return it as signs, +1 and -1, C-contiguous int8."""
+    """Check an indicator matrix of shape (n_samples, n_labels), and return its signs, +1 and -1, as C-contiguous
+    int8."""
     if Y is None:
         # scikit-learn's wording, which its test tools match
         raise ValueError("requires y to be passed, but the target y is None: Y must be an indicator matrix")
@@ -28,7 +29,7 @@ def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
             f"{names_hint(Y)}"
         )
     if Y.dtype.kind not in "biuf":
-        raise ValueError(f"Unknown label type: Y must hold only 0 and 1, not values of type {Y.dtype}{names_hint(Y)}")
+        raise ValueError(f"Unknown label type: Y must contain only 0 and 1, but its type is {Y.dtype}{names_hint(Y)}")
     check_zero_one("Unknown label type: Y", Y)
     if Y.shape[0] != n_samples:
         hint = "; is it transposed?" if Y.shape[1] == n_samples else ""
@@ -47,12 +48,12 @@ def check_label_names(names: Iterable[str] | None, Y: Any, n_labels: int) -> NDA
         return None
     found = np.array([str(name) for name in columns], dtype=object)
     if len(found) != n_labels or len(set(found)) != n_labels:
-        raise ValueError(f"label_names must hold {n_labels} different names, one for each column of Y")
+        raise ValueError(f"label_names must contain {n_labels} different names, one for each column of Y")
     return found
 
 
 def check_diagonal(values: NDArray[Any]) -> None:
-    """Check that the kernel values of the examples with themselves are not negative, and that their sum is finite."""
+    """Check the diagonal of a Gram matrix: no value is negative, and the sum is finite."""
     with np.errstate(over="ignore"):
         total = values.sum()
     if not np.isfinite(total):

@@ -108,7 +108,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         NotFittedError
             If `fit` has not been called.
         ValueError
-            If X has other features than in `fit`, or a value that is not finite.
+            If The features of X differ from those of `fit`, or a value is not finite.
         """
         check_is_fitted(self, FITTED_LAST)
         checked = self._checked(X, reset=False)
@@ -144,7 +144,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         Raises
         ------
         NotFittedError, ValueError
-            The errors of `label_scores`; or there are too many features and labels.
+            See `label_scores`. Also a ValueError if there are too many features and labels.
         manylabel_core.explanation.NotLinear
             If the kernel is not linear.
         """
@@ -253,7 +253,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
             check_gram(K)
 
     def _keep_model(self, model: Expansion | Weights) -> None:
-        """Store the model: weights for a linear kernel, otherwise the examples with a coefficient."""
+        """Store the model: the weights for a linear kernel, otherwise the examples whose coefficients are not 0."""
         self._forget(*_MODEL)
         self.intercept_ = np.asarray(model.intercept, dtype=np.float64)
         if isinstance(model, Weights):
@@ -269,7 +269,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
     def _start(
         self, signs: NDArray[np.int8], c: float | NDArray[np.float64], *, equality: bool
     ) -> NDArray[np.float64] | None:
-        """Return dual variables of an earlier fit to resume from, made feasible if C, the weights or Y differ now."""
+        """Return the dual variables of the earlier fit, made feasible if C, the weights or Y have changed."""
         alpha = getattr(self, "alpha_", None) if self.warm_start else None
         if alpha is None or alpha.shape != signs.shape:
             return None

@@ -1,4 +1,4 @@
-"""The coupled dual of one training set, with one interface for kernels and primal weights: see
+"""The coupled dual of a training set, with the same interface for kernels and primal weights. See
 `solvers.coupled.problem`.
 """
 
@@ -41,7 +41,7 @@ class Weights(NamedTuple):
 
 
 class Problem(ABC):
-    """Examples of a fit and the signs of their labels, (n_samples, n_labels); with `equality` intercepts are free."""
+    """Examples of a fit and the signs of their labels, (n_samples, n_labels). With `equality`, intercepts are free."""
 
     def __init__(self, signs: NDArray[np.int8], equality: bool, n_threads: int, seed: int) -> None:
         self.signs = signs
@@ -61,8 +61,8 @@ class Problem(ABC):
         V0: NDArray[np.float64] | None = None,
         progress: ProgressCallback | None = None,
     ) -> DualResult:
-        """Solve for S, (n_labels, n_labels), and one c or that of each example, optionally starting from the `alpha`
-        and `V` of a result.
+        """Solve the problem for S, (n_labels, n_labels). `c` is a number, or an array with one for each example. The
+        solver starts from the `alpha` and `V` of an earlier result, if passed.
         """
 
     @abstractmethod
@@ -78,9 +78,10 @@ class Problem(ABC):
 
 
 class KernelProblem(Problem):
-    """Problem over a Gram matrix of X, (n_samples, n_features), stored up to `cache_mb` MB or computed row by row.
+    """Problem over the Gram matrix of X, (n_samples, n_features).
 
-    A constant of the kernel is a regularised intercept.
+    The matrix is stored if it takes at most `cache_mb` MB, and otherwise computed row by row. A constant of the kernel
+    is a regularised intercept.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class KernelProblem(Problem):
 class LinearProblem(Problem):
     """Problem over features X, (n_samples, n_features), solved for the primal weights.
 
-    `constant` is the value of a constant feature, regularised like all others; 0 for none.
+    `constant` is the value of an additional constant feature, whose weight is regularised too; 0 for none.
     """
 
     def __init__(
@@ -191,7 +192,7 @@ class SemiSupervisedProblem(KernelProblem):
 
 
 def times(K: Any, B: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return `K B` for a Gram matrix or rows of one, in the precision of the kernel values."""
+    """Return `K B` in the precision of the kernel values; K is a Gram matrix or some of its rows."""
     K = as_given(K)
     if isinstance(K, np.ndarray):
         return np.asarray(K @ B.astype(K.dtype, copy=False), dtype=np.float64)
@@ -202,7 +203,7 @@ def times(K: Any, B: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def as_given(K: Any) -> Any:
-    """Return a Gram matrix, or rows of one, in the current precision of the solver."""
+    """Return a Gram matrix, or some of its rows, in the current precision of the solver."""
     return K.kept() if isinstance(K, StoredGram) else K
 
 

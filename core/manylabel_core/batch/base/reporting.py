@@ -13,8 +13,8 @@ from manylabel_core.solvers import Progress, ProgressCallback
 class Reporter:
     """Adapter between the optional callback of a caller and the solvers.
 
-    A fit that is one call of a solver passes `solver` on to it. A fit that is a chain of calls passes `half_step`, and
-    reports the progress of the chain with `reached`. `stopped` is whether the caller has requested the end.
+    A fit that calls a solver once passes it `solver`. A fit that calls solvers repeatedly passes them `half_step`, and
+    reports its overall progress with `reached`. `stopped` is true once the caller has requested the end.
     """
 
     def __init__(self, callback: ProgressCallback | None, iteration: int = 1) -> None:

@@ -1,8 +1,8 @@
 """Estimators as bytes and back, without pickle.
 
 A fitted estimator consists of named arrays and plain values. The file stores a CSR array as three arrays and a shape,
-text as UTF-8 bytes with offsets, a prior as matrix and eps, and a scaling as name and arrays. Numbers, strings and
-None are in the JSON header.
+text as UTF-8 bytes with offsets, a prior as a matrix and eps, and a scaling as a name and arrays. The JSON header
+contains numbers, strings and None.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Serialisable(BaseEstimator):
-    """Base of estimators whose model consists of the fitted attributes, with names that end in "_"."""
+    """Base of estimators whose model consists of the attributes with names that end in "_"."""
 
     _fitted_last = FITTED_LAST
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that, with the parameters and the plain values of `to_bytes`, are the fitted model."""
+        """Return the arrays of the fitted model; `to_bytes` also stores its parameters and plain values."""
         return pack(self._attributes(), "")[0]
 
     def to_bytes(self) -> bytes:

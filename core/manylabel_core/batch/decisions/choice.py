@@ -1,4 +1,4 @@
-"""Choice of thresholds and calibration from out-of-fold scores: scores by models that have not learnt the rows.
+"""Choice of thresholds and calibration from out-of-fold scores, which come from models that have not learnt the row.
 
 Cross-validation on these scores chooses between one threshold for all labels and one per label: the thresholds for the
 rows of a fold are tuned on the other folds.
@@ -18,7 +18,7 @@ Parts = Sequence[tuple[Rows, Rows]]
 
 
 def divided(n_samples: int, n_folds: int, seed: int) -> Parts:
-    """Return random folds of the rows; empty if a fold has fewer than 2 rows.
+    """Return random folds of the rows, or none if a fold has fewer than 2 rows.
 
     The same arguments give the same folds.
     """
@@ -46,16 +46,16 @@ def tune_thresholds(scores: Matrix, Y: Truth, parts: Parts, measure: str, weight
 
 
 def validated_scores(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: Matrix | None = None) -> Matrix:
-    """Return scores minus thresholds tuned on other folds, with the better kind of thresholds; parameters as for
-    `tune_thresholds`.
+    """Return scores minus thresholds that were tuned on other folds, with the better kind of thresholds.
 
-    Metrics of these scores do not use rows on which their thresholds were chosen.
+    So metrics of the result are not biased by the choice of thresholds. The parameters are those of `tune_thresholds`.
     """
     return _validated(scores, Y, parts, measure, weights)[1]
 
 
 def _validated(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: Matrix | None) -> tuple[bool, Matrix]:
-    """Return whether a common threshold is at least as good as one per label, and the scores minus the better ones."""
+    """Return whether a common threshold is at least as good as one per label, and the scores minus the better
+    thresholds."""
     found: dict[bool, Matrix] = {}
     for shared in (True, False):
         found[shared] = np.empty_like(scores)

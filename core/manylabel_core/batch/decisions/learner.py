@@ -76,25 +76,27 @@ class DecidingLearner(BaseEstimator):
 
     @property
     def needs_folds(self) -> bool:
-        """Return whether out-of-fold scores are needed, for thresholds or for probabilities."""
+        """Return whether thresholds or probabilities need out-of-fold scores."""
         return self.chooses_cuts or bool(self.calibrate)
 
     def parts(self, n_samples: int) -> Parts:
-        """Return the folds of labelled rows for out-of-fold scores; empty if not needed, or with too few rows."""
+        """Return the folds of labelled rows for out-of-fold scores, or none if they are not needed or the rows are too
+        few."""
         if not self.needs_folds:
             return []
         return divided(n_samples, self.folds, self._seed())
 
     def undecided(self, n_samples: int) -> str | None:
-        """Return why there are neither thresholds nor probabilities, if `parts` is empty although they are needed."""
+        """Return why no thresholds and probabilities can be fitted: `parts` is empty although they are needed."""
         if not self.needs_folds or n_samples >= 2 * self.folds:
             return None
         return (
-            f"no thresholds or probabilities: {self.folds} folds need at least {2 * self.folds} rows, not {n_samples}"
+            f"thresholds and probabilities are not fitted: {self.folds} folds need at least {2 * self.folds} rows, "
+            f"not {n_samples}"
         )
 
     def for_fold(self) -> Self:
-        """Return a new estimator with these parameters that fits neither thresholds nor probabilities."""
+        """Return a new estimator with the same parameters that fits neither thresholds nor probabilities."""
         return cast(Self, clone(self).set_params(optimise="none", calibrate=None, warm_start=False))
 
     def fit_decisions(self, scores: ArrayLike, Y: Any, parts: Parts, sample_weight: ArrayLike | None = None) -> Self:
@@ -129,13 +131,13 @@ class DecidingLearner(BaseEstimator):
         """
         if self.curves_ is None:
             raise ValueError(
-                "no probabilities were fitted: calibrate must be True, or None and optimise not 'none', and `fit` "
-                "needs at least 2 rows a fold"
+                "no probabilities were fitted: set calibrate=True, or optimise to a metric; `fit` needs at least 2 "
+                "rows for each fold"
             )
         return probabilities(scores, self.curves_)
 
     def _decide(self, given: Given, told: _Told) -> None:
-        """Find out-of-fold scores and fit decisions to them, unless a fold has too few rows or the fit is stopped."""
+        """Fit thresholds and curves to out-of-fold scores, unless a fold has too few rows or the fit is stopped."""
         rows, Y = self._labelled(given)
         parts = self.parts(len(rows))
         if (why := self.undecided(len(rows))) is not None:
@@ -146,7 +148,8 @@ class DecidingLearner(BaseEstimator):
             try:
                 fold.fit(**self._without(given, rows[held]))
             except TooFewRows as error:
-                warnings.warn(f"no thresholds or probabilities: a fold cannot be learnt, {error}", stacklevel=4)
+                why = f"thresholds and probabilities are not fitted, because a fold cannot be learnt: {error}"
+                warnings.warn(why, stacklevel=4)
                 return
             if told.stopped:
                 return
@@ -165,7 +168,7 @@ class DecidingLearner(BaseEstimator):
         return random
 
     def _forget_decisions(self) -> None:
-        """Set thresholds of 0, without probabilities."""
+        """Set all thresholds to 0, and remove the probabilities."""
         self.threshold_ = np.zeros(len(self.intercept_))
         self.curves_ = None
 
@@ -184,7 +187,7 @@ class DecidingLearner(BaseEstimator):
 
 
 class _Told:
-    """Adapter that reports the progress of a fit, with its fold, to a callback until the callback requests the end."""
+    """Adapter that reports the progress of the fit of a fold to a callback, until the callback requests the end."""
 
     def __init__(self, callback: Any) -> None:
         self._callback = callback
@@ -198,7 +201,7 @@ class _Told:
 
 
 def deciding(fit: Fit) -> Fit:
-    """Decorator of `fit` that fits thresholds and curves afterwards, unless not requested or stopped."""
+    """Decorator of `fit` that then fits the requested thresholds and curves, unless the caller has stopped the fit."""
     parameters = signature(fit)
 
     @wraps(fit)
@@ -227,5 +230,5 @@ def taken(matrix: Any, rows: Rows) -> Any:
 
 
 def as_bool(Y: Any) -> NDArray[np.bool_]:
-    """Return an indicator matrix as an array of shape (n_samples, n_labels), bool."""
+    """Convert an indicator matrix to a dense array of bool, (n_samples, n_labels)."""
     return np.asarray(Y.toarray() if is_sparse(Y) else Y) > 0

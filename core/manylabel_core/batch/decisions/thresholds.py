@@ -1,9 +1,9 @@
-"""Thresholds of scores: a label is predicted where its score is above its threshold.
+"""Thresholds of scores: a label is predicted for the rows with a score above the threshold.
 
-An optimal threshold is just below the score of a row with the label, or above all scores: lowering it further only adds
-rows without the label. So the candidates are at most as many as the true labels, and all are tried. Dinkelbach's
-iteration finds the thresholds per label with the highest micro-F1 (Management Science, 1967), Eqs. (40) and (41) of
-docs/mathematics.md.
+An optimal threshold is just below the score of a row with the label, or above all scores: a threshold that is only
+slightly lower adds rows without the label. So all candidates can be tried: there are no more than true labels.
+Dinkelbach's iteration finds the thresholds per label with the highest micro-F1 (Management Science, 1967), Eqs. (40)
+and (41) of docs/mathematics.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MEASURES = ("micro_f1", "macro_f1", "hamming")
 """Metrics for which decision thresholds can be tuned."""
 
 HALF = 0.5
-"""Threshold of regressions on 0 and 1 without a fit."""
+"""Threshold for regressions on 0 and 1 if none is fitted."""
 
 Matrix = NDArray[np.float64]
 Truth = NDArray[np.bool_]
@@ -34,7 +34,7 @@ class Candidates(NamedTuple):
 
 
 def best_cuts(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None = None, *, shared: bool) -> Matrix:
-    """Return the thresholds with the highest F1, or the lowest Hamming loss, on these rows; in a tie the highest ones.
+    """Return the thresholds with the highest F1 or the lowest Hamming loss; in a tie the highest thresholds.
 
     Parameters
     ----------
@@ -55,7 +55,8 @@ def best_cuts(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None = N
 
 
 def value(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None = None) -> float:
-    """Return the objective of `best_cuts` for labels above 0: F1, with 0/0 = 0, or the share of correct decisions."""
+    """Return the objective of `best_cuts` if labels with scores above 0 are predicted: F1, with 0/0 = 0, or the share
+    of correct decisions."""
     shown = scores > 0
     if measure == "hamming":
         right = shown == Y
@@ -81,7 +82,7 @@ def candidates(scores: Matrix, y: Truth, weights: Matrix | None = None) -> Candi
 
 
 def _highest(scores: Matrix, weights: Matrix) -> Matrix:
-    """Return the cumulative weights of the highest scores: of none, of one, of two, and so on; (n_samples + 1,)."""
+    """Return the total weight of the k highest scores for k = 0, 1, ..., n_samples."""
     return np.concatenate([[0.0], np.cumsum(weights[np.argsort(-scores, kind="stable")])])
 
 
@@ -130,7 +131,7 @@ def _shared_cut(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None) 
 
 
 def _shared_macro_cut(scores: Matrix, Y: Truth, weights: Matrix | None) -> float:
-    """Return the common threshold of the highest macro-F1: each score, from the top, changes the F1 of its label."""
+    """Return the common threshold with the highest macro-F1: each score, from the top, changes the F1 of its label."""
     n_samples, n_labels = scores.shape
     order = np.argsort(-scores.ravel(), kind="stable")
     ranked, by_label = scores.ravel()[order], np.argsort(order % n_labels, kind="stable")
@@ -160,7 +161,7 @@ def _f1(hits: Any, predicted: Any, n_true: Any) -> NDArray[Any]:
 
 
 def half_or_best_cuts(scores: Matrix, Y: Matrix) -> Matrix:
-    """Return the thresholds with the highest F1 of each label, shape (n_labels,); 0.5 for a label of all or no rows."""
+    """Return the threshold with the highest F1 of each label, (n_labels,); 0.5 if all rows or no row have the label."""
     found = np.full(scores.shape[1], HALF)
     both = (Y == 1).any(axis=0) & (Y == 0).any(axis=0)
     found[both] = best_cuts(scores[:, both], Y[:, both] == 1, "macro_f1", shared=False)

@@ -16,7 +16,7 @@ Matrix = NDArray[np.float64]
 LOST = 1e-12
 """Singular values of Z count as 0 if their squares are below this share of the largest square."""
 SINGLE = 1000
-"""Matrices larger than this are decomposed in single precision, and only up to the rank."""
+"""Larger matrices are decomposed in single precision, and only up to the rank."""
 
 
 class Factors(NamedTuple):
@@ -35,9 +35,7 @@ class Factors(NamedTuple):
 
 
 def leading(Z: Matrix, rank: int, gamma1: float) -> Factors:
-    """Return the cheapest factors of the best approximation of Z, (n_labels, n_features), by a matrix of some rank, Eq.
-    (31).
-    """
+    """Return the cheapest factors of the best approximation of Z, (n_labels, n_features), by a given rank; Eq. (31)."""
     wide = len(Z) <= Z.shape[1]
     V = _eigenvectors(Z if wide else Z.T, rank)
     # Z = U diag(values) Q': the eigenvectors are one side, the other side follows.

@@ -54,8 +54,8 @@ class Reached:
 
 
 class Rounds:
-    """Rounds of one fit to X, (n_samples, n_features), float64; `progress` gets a `Progress` after each pass, and True
-    ends the fit.
+    """Rounds of one fit to X, (n_samples, n_features), float64. `progress` is called with a `Progress` after each pass,
+    and ends the fit by returning True.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Rounds:
         return Reached(self._problem.start(at), weights, np.zeros(n_labels))
 
     def resumed(self, known: Reached) -> Reached:
-        """Return the final state of another fit; if its problem was different, only the variables are used."""
+        """Return the state in which another fit ended; if its problem was different, only its variables are used."""
         if known.factors is not None:
             # Factors of another problem may lack directions that no later round restores.
             objective = self._objective(known.factors, known.intercept, known.at.known)

@@ -70,7 +70,7 @@ class RelationsState:
 class Alternation:
     """One run of the alternating fit of a problem with the equality constraint.
 
-    `c` bounds the dual variables of all examples, or has a bound for each example.
+    `c` bounds the dual variables: a number for all examples, or an array with one for each.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Alternation:
     def _weights(
         self, at: RelationsState, S: Matrix, alpha: Matrix | None, V: Matrix | None
     ) -> tuple[DualResult, Matrix]:
-        """Find weights for S and their M, and increase the precision while they cause most of the gap."""
+        """Find weights for S and their M; increase the precision while the weights cause most of the gap."""
         while True:
             result = self.problem.solve(
                 S,
@@ -159,5 +159,5 @@ class Alternation:
         return float(np.sum(S * M)) <= WEIGHTLESS * abs(result.primal)
 
     def _sharpen(self, wanted: float) -> None:
-        """Request weights of this precision if the present ones are less precise and the cost is worthwhile."""
+        """Request weights of a precision if the present ones are less precise and the cost is worthwhile."""
         self.inner_tol = max(min(self.inner_tol, wanted), FINEST * self.tol)

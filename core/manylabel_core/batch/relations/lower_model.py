@@ -43,7 +43,8 @@ class LowerModel:
         self._p = np.zeros(0)  # the combination that led to the last trial
 
     def add(self, height: float, M: Matrix) -> None:
-        """Add the plane of an `a`, given by its sum and its M; above the limit, the least used one is removed."""
+        """Add the plane of an `a`, given by its sum and its M. If there are too many planes, remove the least used
+        one."""
         if not len(self._p):  # a single plane is the best combination
             self._heights, self._slopes, self._p = np.array([height]), M[np.newaxis], np.ones(1)
         if len(self._p) == PLANES:

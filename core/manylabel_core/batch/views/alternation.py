@@ -24,7 +24,8 @@ HALF_STEPS = 3
 SAME = 1e-12
 """Maximum relative rounding difference between two objectives of the same model and problem."""
 LEAST_ERROR = 1e-15
-"""Minimum error of a view, as a share of its energy: smaller differences between sums of this size are rounding errors.
+"""Minimum error of a view, as a share of its energy: the error is a difference of sums, and smaller ones are rounding
+errors.
 """
 
 
@@ -117,7 +118,7 @@ class Alternation:
         return view_factors(alpha, self.shares, self.prices.r)
 
     def representation(self, model: Model) -> Matrix:
-        """Return the best representation P, Eqs. (12) and (14)."""
+        """Return the optimal representation P, Eqs. (12) and (14)."""
         factors = [*self.factors(model.alpha), self.prices.beta]
         return represent(self.blocks, [*model.bases, model.W], factors, self.prices.ridge, self.patterns)
 

@@ -48,7 +48,7 @@ class Block:
         return product
 
     def cross(self, P: Matrix) -> Matrix:
-        """Return the product of its transpose with P (n_samples, n_columns), shape (n_features, n_columns)."""
+        """Return the product of the transpose with P (n_samples, n_columns), shape (n_features, n_columns)."""
         total = P.sum(axis=0) if self.present is None else P[self.present].sum(axis=0)
         product: Matrix = np.ascontiguousarray(self.X.T @ P)
         product -= np.outer(self.mean, total)
@@ -61,7 +61,7 @@ class Block:
         return rows.T @ rows
 
     def energy(self) -> float:
-        """Return the sum of its squares, without the cancellation of a difference of two large sums."""
+        """Return the sum of the squares of all entries, without subtracting large sums from each other."""
         total = _sparse_energy(self) if is_sparse(self.X) else _dense_energy(self)
         return total / self.scale**2
 

@@ -20,7 +20,7 @@ from manylabel_core.batch.views.representation import Patterns, represent
 ROUNDS = 10
 """Iterations of expectation and maximisation."""
 STRENGTH = 3.0
-"""Factor of the inverse covariance for rows not in the training data, to which the covariance is fitted."""
+"""Factor of the inverse covariance for new rows, because the covariance is fitted to the training rows."""
 SHARE = 0.01
 """Weight of rows that lack views in the initial covariance."""
 LEAST_VARIANCE = 1e-8

@@ -145,7 +145,7 @@ def _matrix(name: str, X: Any) -> Any:
 def _finite(name: str, X: Any, allow_nan: bool) -> Any:
     stored = X.data if is_sparse(X) else X
     if np.isinf(stored).any() if allow_nan and not is_sparse(X) else not np.isfinite(stored).all():
-        raise ValueError(f"X[{name!r}] must hold finite numbers, except in rows that `missing` names")
+        raise ValueError(f"X[{name!r}] must contain finite numbers, except in rows that `missing` names")
     return canonical(sp.csr_array(X)) if is_sparse(X) else X
 
 

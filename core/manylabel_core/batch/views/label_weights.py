@@ -14,7 +14,7 @@ from manylabel_core.batch.views.steps import centred
 from manylabel_core.checks import is_sparse
 
 LEAST_LABELLED = 50
-"""Minimum number of labelled rows that have all views; with fewer, all views weigh the same."""
+"""Minimum number of labelled rows that have all views; with fewer, all views have the same weight."""
 MOST_LABELLED = 1_000
 """Number of labelled rows used, evenly spread: enough to distinguish a factor of 2."""
 MOST_AXES = 400

@@ -1,4 +1,4 @@
-"""Map of each view with inner products close to an RBF kernel, by landmarks (Nystroem's method).
+"""Maps of views to features whose inner products approximate an RBF kernel, by landmarks (Nystroem's method).
 
 C. Williams, M. Seeger: Using the Nystroem method to speed up kernel machines, NIPS (2000). scikit-learn's `Nystroem`
 needs gamma before it draws landmarks; here the landmarks determine gamma. It also divides by eigenvalues down to 1e-12,

@@ -51,7 +51,7 @@ class ViewModel(DecidingLearner, Serialisable):
         Parameters
         ----------
         X : mapping of view names to array-likes or sparse matrices of shape (n_samples, n_features of the view)
-            Any of the views of `fit`, at least one.
+            At least one of the views of `fit`.
         missing : mapping of view names to array-likes of shape (n_samples,), bool, optional
             True where a row lacks the view. Every row needs one view.
 

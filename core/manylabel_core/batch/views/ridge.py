@@ -30,8 +30,8 @@ class Ridge(NamedTuple):
 class Rotated(NamedTuple):
     """Centred features and labels, in coordinates in which a fit with any penalty is a product.
 
-    Without `full`, U has the features on their principal axes (columns of length sqrt(w)); with it, an orthonormal
-    basis of everything orthogonal to the constant.
+    Without `full`, U contains the features on their principal axes (columns of length sqrt(w)). With `full`, U is an
+    orthonormal basis of the space orthogonal to the constant.
     """
 
     values: Matrix  # (n_directions,): eigenvalues w of the features' Gram matrix, at least 0
@@ -54,7 +54,7 @@ class Rotated(NamedTuple):
         return np.asarray((self.Y - (self.U * inverse) @ self.toward) / left[:, np.newaxis])
 
     def best(self) -> tuple[float, float]:
-        """Return the penalty with the least leave-one-out error (in a tie, the largest), and the error."""
+        """Return the penalty with the least leave-one-out error, and the error; in a tie, the largest penalty."""
         tried = [(_square(self.residuals(penalty)), -penalty) for penalty in self.penalties()]
         error, penalty = min(tried)
         return -penalty, error

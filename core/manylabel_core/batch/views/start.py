@@ -25,9 +25,9 @@ def start(
     random: np.random.RandomState,
     alpha: Matrix | None = None,
 ) -> Model:
-    """Return bases and weights from a truncated singular value decomposition, found by products alone.
+    """Return bases and weights from a truncated singular value decomposition, which needs only products.
 
-    Missing rows count as average. alpha gives the weights of views (equal without it), and the penalties give the
+    Missing rows count as average. alpha gives the weights of views (None: equal weights), and the penalties give the
     weights of labels. Columns beyond the rank of the views are random: singular vectors there are rounding errors, and
     several columns of 0 would stay equal.
     """

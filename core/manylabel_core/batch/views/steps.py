@@ -71,8 +71,9 @@ def basis(problem: Quadratic, start: Matrix, *, precision: float = PRECISION, mo
     """Minimise over a basis by at most `most` steps of the alternating direction method of multipliers, Eq. (18), from
     a start in the ball.
 
-    It ends when the root mean square distance over columns, of B from its copy in the ball and of that from the
-    previous one, is `precision`. Where the problem is not convex, the result may be worse than the start.
+    It ends when two distances are at most `precision`: of B from its copy in the ball, and of this copy from the
+    previous one (root mean squares over columns). Where the problem is not convex, the result may be worse than the
+    start.
     """
     values, vectors = np.linalg.eigh(problem.H)
     mu = _penalty(values, problem.least_mu)
@@ -94,7 +95,7 @@ def representation(normal: Matrix, right: Matrix) -> Matrix:
     try:
         factor = cho_factor(normal, lower=True)
     except LinAlgError as error:
-        raise ValueError("ridge must be larger: without it a solution is not unique") from error
+        raise ValueError("ridge must be larger, because the solution is not unique") from error
     return np.ascontiguousarray(cho_solve(factor, right.T).T)
 
 
@@ -104,7 +105,8 @@ def weights(gram: Matrix, cross: Matrix) -> Matrix:
 
 
 def _penalty(values: Matrix, least: float) -> float:
-    """Return mu: the geometric mean of the ends of the spectrum, for which the method is fast, or its lower bound."""
+    """Return mu: the geometric mean of the ends of the spectrum, which makes the method fast, but at least its lower
+    bound."""
     largest = max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
     mu = np.sqrt(max(values[0], MIN_MU**2 * largest) * largest)
     return float(max(mu, ABOVE * least, -2.0 * values[0]))

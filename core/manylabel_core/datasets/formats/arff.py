@@ -32,7 +32,7 @@ Labels = Source | int | Sequence[str] | None
 def read_arff(source: Source, labels: Labels = None, *, limits: ReaderLimits = ReaderLimits()) -> Dataset:  # noqa: B008
     """Return a dataset from a multi-label ARFF file, dense or sparse.
 
-    A numeric attribute is a feature, and so is a nominal one with the values 0 and 1; any other nominal attribute gives
+    A numeric attribute is a feature, and so is a nominal one with the values 0 and 1. Any other nominal attribute gives
     a feature ``attribute=value`` with the value 1. A missing value (``?``) is NaN in a dense row, and not stored in a
     sparse one. A row whose labels are all missing is unlabelled. A sparse row omits values of 0 and, as in Weka, the
     first value of a nominal attribute. Labels are attributes of 0 and 1 (or false and true). The weight of a row may
@@ -94,9 +94,10 @@ def _chosen(header: Header, labels: Labels) -> set[str]:
 
 
 class ArffColumns:
-    """Columns of features and labels of a file, which parse its rows.
+    """Parser of the rows of a file into columns of features and labels.
 
-    `label_names` are in the order of the attributes; `one_hot` is whether some attribute has a column for each value.
+    `label_names` are in the order of the attributes; `one_hot` is true if an attribute has a column for each of its
+    values.
     """
 
     def __init__(self, header: Header, labels: set[str]) -> None:
@@ -129,7 +130,7 @@ class ArffColumns:
                 yield row
 
     def _row_before_comment(self, line: int, text: str, error: ValueError) -> ArffRow:
-        """Return a row without the comment at its end; raise BadDataset if it is invalid without it, too."""
+        """Return a row without the comment at its end; raise BadDataset if the row is still invalid."""
         if (before := without_comment(text)) != text and before:
             with suppress(ValueError):
                 return self._row(line, before)

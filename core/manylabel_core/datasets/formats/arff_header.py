@@ -10,7 +10,7 @@ from manylabel_core.datasets.formats.text import check_names
 from manylabel_core.datasets.limits import BadDataset, ReaderLimits, shown
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
-# Possessive quantifiers: a hostile line is scanned once, without backtracking.
+# Possessive quantifiers do not backtrack, so a hostile line is scanned only once.
 QUOTED = r"'(?:[^'\\]++|\\.)*+'|\"(?:[^\"\\]++|\\.)*+\""
 _FIELD = re.compile(rf"(?:{QUOTED}|[^,'\"]++)*+")
 _ESCAPED = re.compile(r"\\(.)")
@@ -73,7 +73,7 @@ class Attribute(NamedTuple):
 
 
 class Header(NamedTuple):
-    """Content of a header; `last_line` is the number of the line with ``@data``."""
+    """Content of a header; `last_line` is the number of the line ``@data``."""
 
     relation: str
     attributes: list[Attribute]
@@ -133,7 +133,7 @@ _BRACED = re.compile(rf"@attribute\s++({QUOTED}|[^\s{{'\"]++)\s*+({{.+)", re.IGN
 
 
 def _is_plain(match: re.Match[str] | None) -> bool:
-    """Return whether an attribute has a type that ends where its line does."""
+    """Return whether the type of an attribute is the end of its line."""
     if match is None:
         return False
     kind = match[2].strip()
@@ -155,7 +155,7 @@ def choose_labels(header: Header, labels: int | Sequence[str] | None) -> set[str
     if labels is None:
         labels = meka_option(header.relation)
     if labels is None:
-        cure = "give its Mulan XML, their names, or their number: n for the first, -n for the last n attributes"
+        cure = "pass the Mulan XML of the file, their names, or their number (n: the first n, -n: the last n)"
         raise BadDataset(f"the label attributes are unknown: {cure}")
     if isinstance(labels, int):
         if not 0 < abs(labels) <= len(names):

@@ -10,7 +10,7 @@ NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 """A number in a text: ASCII digits with an optional sign, point and exponent."""
 
 ZERO_PADDED = re.compile(r"[+-]?0[0-9]+")
-"""A code such as 007, which no software writes for a number."""
+"""A code such as 007; no software writes a number in this way."""
 
 _SYMBOLS = "%‰€$£¥₹"
 _UNIT = re.compile(rf"([+-]?)([{_SYMBOLS}]|EUR|USD|GBP|CHF)?\s*+(.*?)\s*+([{_SYMBOLS}]|EUR|USD|GBP|CHF)?")
@@ -70,7 +70,7 @@ MAX_LIST_CHARACTERS = 2**17
 
 
 def number(text: str) -> float:
-    """Return the number of a text, spaces around it allowed; raise ValueError for anything else."""
+    """Parse a number, which may be surrounded by spaces; raise ValueError if the text is not a number."""
     text = text.strip()
     if not NUMBER.fullmatch(text):
         raise ValueError(f"{text!r} is not a number")
@@ -78,7 +78,8 @@ def number(text: str) -> float:
 
 
 class Styled(NamedTuple):
-    """A number as people write it: its unit, and its value if the decimal mark is a point, or a comma."""
+    """A number as people write it: its unit, its value if the decimal mark is a point, and its value if it is a
+    comma."""
 
     unit: str
     point: float | None
@@ -86,8 +87,8 @@ class Styled(NamedTuple):
 
 
 def styled(cell: str) -> Styled | None:
-    """Return a number with a decimal comma, marks of thousands, a unit, a typographic minus, or parentheses around it,
-    which make it negative; None for anything else.
+    """Parse a number as people write it, or return None. It may have a decimal comma, marks of thousands, a unit, a
+    typographic minus, or parentheses around it, which make it negative.
     """
     if len(cell) > 64 or not _DIGIT.search(cell):
         return None
@@ -120,13 +121,14 @@ def word_behind(cell: str) -> tuple[str, bool] | None:
 
 
 def is_grouped(cell: str, mark: str) -> bool:
-    """Return whether a number has marks of thousands, with this decimal mark."""
+    """Return whether a number has marks of thousands, given the decimal mark."""
     match = _GROUPED[mark].fullmatch(cell)
     return match is not None and match[1] is not None
 
 
 def listed(cell: str) -> list[Any] | None:
-    """Return the items of a JSON or Python list, or of Label Studio's object of choices; None for anything else."""
+    """Return the items of a JSON or Python list, or of Label Studio's object of choices; None if the text is
+    neither."""
     cell = cell.strip()
     if len(cell) > MAX_LIST_CHARACTERS or cell[:1] not in ("[", "{") or cell[-1:] not in ("]", "}"):
         return None
@@ -145,7 +147,7 @@ _PYTHON_ITEM = re.compile(
 
 
 def _python_list(cell: str) -> list[Any] | None:
-    """Return the strings and numbers of a list as Python writes it."""
+    """Return the strings and numbers of a list in Python's notation."""
     if cell[0] != "[" or cell[-1] != "]":
         return None
     body, place, items = cell[1:-1], 0, []
@@ -167,12 +169,12 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def vector(cell: str) -> list[float] | None:
-    """Return the numbers of a list of numbers; None for anything else."""
+    """Return the numbers of a list of numbers; None if the text is not one."""
     found = listed(cell)
     return found if found and all(type(one) in (int, float) for one in found) else None
 
 
 def strings(cell: str) -> list[str] | None:
-    """Return the strings of a list of strings, possibly empty; None for anything else."""
+    """Return the strings of a list of strings, possibly empty; None if the text is not one."""
     found = listed(cell)
     return found if found is not None and all(isinstance(one, str) for one in found) else None

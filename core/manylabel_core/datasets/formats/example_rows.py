@@ -21,7 +21,7 @@ class ExampleRow(NamedTuple):
 
     line: int  # last line in the file, from 1
     x: Any  # a record, a text, or another kind of features
-    y: list[str] | dict[str, bool] | None  # all relevant labels; or the true value by label; None if unknown
+    y: list[str] | dict[str, bool] | None  # list of the relevant labels, or dict from labels to truth; None if unknown
     weight: float | None = None  # sample weight; None without one
     ref: str | None = None  # name of the example, which datasets do not store
 
@@ -33,31 +33,33 @@ class RowParts:
     Attributes
     ----------
     label_columns : int, str or sequence of str, default=()
-        Number of label columns, of 0 and 1, at the end, or the names of the label columns. With a separator, the
-        one column whose cells list the relevant labels. For objects, the field with the labels.
+        Number of label columns of 0 and 1 at the end of a row, or names of the label columns. With a separator, the
+        column whose cells list the relevant labels. For objects, the field with the labels.
     tags : str, optional
         The column or field that lists the relevant labels, instead of `label_columns`.
     separator : str, optional
-        Separator of labels in a cell or string; surrounding spaces are ignored. An empty one: a cell is one label.
-        None: what the column of `tags` shows (see `label_cells.cells_of`); a string of an object is then one label.
+        Separator of labels in a cell or string; surrounding spaces are ignored. If it is empty, a cell is one label.
+        None: for a table, the separator is found from the column of `tags` (see `label_cells.cells_of`); for objects, a
+        string is one label.
     ignore : sequence of str, default=()
         Columns or fields that are neither features nor labels.
     text : TextSettings, mapping or sequence of str, optional
         The text fields, or all text options. A cell of a text column is not parsed as a number.
     number, category : sequence of str, default=()
-        Columns or fields that are numbers, or categories, whatever their cells look like.
+        Columns or fields that are always numbers, or always categories, whatever they contain.
     names : sequence of str, default=()
         Names of all columns of a table without a line of names.
     decimal : str, optional
-        Decimal mark of a table, "." or ",". None: what its columns of numbers show.
+        Decimal mark of a table, "." or ",". None: it is found from the columns of numbers.
     missing : sequence of str, optional
         Cells of a table that mean a missing value, in any column; an empty cell always does. None: the usual words,
-        such as NA and null, if the column has numbers or truth values, or the file writes missing values so.
+        such as NA and null, in columns of numbers or truth values, and in other columns if the file uses these words
+        for missing values.
     empty : str, default="unknown"
         Meaning of an empty cell of labels: "unknown", or "none" for no labels.
     merge_alike : bool, default=False
-        Whether labels in lists and objects that differ only in case, spaces or Unicode form are one label, with the
-        name that comes first.
+        Whether labels in lists and objects are merged if their names differ only in case, spaces or Unicode form. The
+        first name remains.
     encoding : str, optional
         Encoding of the file, one of `ENCODINGS`. None: UTF-8, or UTF-16 with its mark.
     weight, ref : str, optional
@@ -114,7 +116,7 @@ class RowParts:
         return TextSettings.of(self.text)
 
     def listed_in(self, columns: Sequence[str]) -> str | None:
-        """Return the column whose cells list labels; None without one."""
+        """Return the column whose cells list labels, if any."""
         if self.tags is not None or self.separator is None:
             return self.tags
         chosen = self.label_columns
@@ -126,7 +128,7 @@ class RowParts:
 
     @property
     def field(self) -> str | None:
-        """The field with the labels of an object; None if examples are objects of x and y."""
+        """The field with the labels of an object; None if examples are objects with x and y."""
         if self.tags is not None or not self.label_columns:
             if self.separator is not None and self.tags is None:
                 raise BadDataset("a separator needs the name of the field that lists labels")

@@ -42,7 +42,7 @@ def read_examples(
     columns : sequence of str, optional
         Columns of a table; its view is dense, with all these columns, while all cells are numbers.
     labels : sequence of str, optional
-        Labels with known truth in each row; other labels get columns in order of appearance.
+        Labels whose truth is known in each row; other labels get columns in order of appearance.
     """
     reading = _Reading(limits, text, columns, labels)
     for row in rows:
@@ -54,7 +54,7 @@ def read_examples(
 
 
 class _Records:
-    """Encoder of records that stores whether it has encoded any."""
+    """Encoder of records that remembers whether it has encoded any."""
 
     def __init__(self, limits: ReaderLimits, text: TextSettings | None) -> None:
         self.settings = text or TextSettings()
@@ -78,7 +78,9 @@ class _Reading:
         self._views: dict[str, _View] = {}
         self._labels = {label: column for column, label in enumerate(labels)}
         self._has_columns = bool(labels)
-        self._complete: tuple[int, frozenset[str]] | None = None  # first row with a truth for each label, and them
+        self._complete: tuple[int, frozenset[str]] | None = (
+            None  # first row with the truth of each label, and its labels
+        )
         self._vectors: dict[str, _Vectors] = {}
         self._records = _Records(limits, text)
         if columns is not None:
@@ -103,7 +105,7 @@ class _Reading:
         if self._single != (views is None):
             raise ValueError(f"x has {'no views' if views is None else 'views'}, unlike earlier rows")
         if not given or len(self._views.keys() | given.keys()) > MAX_VIEWS:
-            raise ValueError(f"views must name 1 to {MAX_VIEWS} different views in all rows together")
+            raise ValueError(f"all rows together must have 1 to {MAX_VIEWS} different views")
         for name, features in given.items():
             if name not in self._views:
                 check_name(name, "views")
@@ -141,8 +143,8 @@ class _Reading:
                 if len(y) < len(self._labels):
                     name = next(label for label in self._labels if label not in y)
                     raise ValueError(
-                        f"label {shown(name)} is unknown, but others are not: a dataset needs all labels of a row, or "
-                        "none; an empty cell can also mean that a label is false"
+                        f"label {shown(name)} is unknown, but other labels of the row are known: a dataset needs all "
+                        "labels of a row, or none; to read empty cells as false, set empty to 'none'"
                     )
             else:
                 self._check_complete(y, line)
@@ -158,9 +160,9 @@ class _Reading:
         first, labels = self._complete
         if different := labels.symmetric_difference(y):
             raise ValueError(
-                f"y has the truth of other labels than in line {first}, such as {shown(min(different))}: a dataset "
-                "needs all labels in each row; list the relevant labels instead, if all others are irrelevant; online "
-                "models also learn partial labels"
+                f"y has not the same labels as line {first}, such as {shown(min(different))}: a dataset needs all "
+                "labels in each row; if labels without a value are false, send y as a list of the true labels; only "
+                "online models learn partial labels"
             )
 
     def done(self) -> Dataset:
@@ -309,7 +311,7 @@ def _form(x: Any) -> str:
 
 
 def known_numbers(x: Any) -> dict[str, float]:
-    """Return numbers by name, without nulls; raises ValueError for anything else."""
+    """Return numbers by name, without nulls; raise ValueError if a value is not a number."""
     if not isinstance(x, dict):
         raise ValueError("must be an object that maps names to numbers; only x itself may be a text")
     _numbers([*x.values()])

@@ -134,7 +134,7 @@ def _labels(words: Words, names: dict[str, int], limits: ReaderLimits, sizes: Si
 
 
 def _numbered(builder: DatasetBuilder, names: dict[str, int], width: int, first: int) -> Dataset:
-    """Return the dataset with its columns from `first` on, and numeric labels in ascending order."""
+    """Return the dataset with features numbered from `first`, and numeric labels in ascending order."""
     dataset = builder.done_single(tuple(names), width)
     X, Y, labels = dataset.X, dataset.Y, dataset.label_names
     if all(label.isascii() and label.isdigit() and len(label) < 20 for label in labels):

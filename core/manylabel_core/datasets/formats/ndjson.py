@@ -32,8 +32,8 @@ def read_ndjson(
     ``x`` is a list of numbers, ``{"indices": [...], "values": [...]}``, an object of names and numbers or any other
     record, a text, or ``{"views": {name: one of the kinds of numbers}}``; a view has the same kind in each line. A line
     may lack views, but not all of them. A null number is missing, like a number that is not listed; a 0 is a value.
-    ``y`` lists the relevant labels, or is an object with the truth of all labels (true or false, 1 or 0). With null, or
-    without ``y``, the labels are unknown. Views, features and labels are in the order of their first appearance.
+    ``y`` lists the relevant labels, or is an object with the truth of all labels (true or false, 1 or 0). If ``y`` is
+    null or missing, the labels are unknown. Views, features and labels are in the order of their first appearance.
     ``weight`` is the sample weight.
 
     With `label_columns`, a line is a record, and its field of that name has the labels as a list of strings or as a
@@ -47,9 +47,9 @@ def read_ndjson(
     limits : ReaderLimits
     **options
         Attributes of `RowParts`: tags (another name of `label_columns`), separator, ignore, text, number, category,
-        weight, empty, encoding. Without a separator a string is one label. In a field of `number`, a string with a
-        number is a number, and another string a missing value; in one of `category`, a number is a category. A record
-        without the field `weight` weighs 1.
+        weight, empty, encoding. Without a separator a string is one label. In a field of `number`, a string that
+        contains a number is a number, and any other string is a missing value. In a field of `category`, a number is a
+        category. A record without the field `weight` weighs 1.
 
     Raises
     ------
@@ -92,7 +92,8 @@ class JsonLines:
             yield row if merged is None else row._replace(y=merged.merged(row.y))
 
     def row(self, item: dict[str, Any], line: int) -> ExampleRow:
-        """Return the row of an object, which loses the fields of labels; raise ValueError if it is no example."""
+        """Return the row of an object, from which the fields of labels are removed; raise ValueError if it is not an
+        example."""
         if self._field is not None:
             item, y = decided(item, self._field) or (item, item.pop(self._field, None))
             weight, ref = self._weight(item, self.parts.weight), _ref(item, self.parts.ref)
@@ -123,7 +124,7 @@ def _ref(item: dict[str, Any], field: str | None) -> str | None:
 
 
 def _checked(y: Any, name: str | None) -> list[str] | dict[str, bool] | None:
-    """Return valid labels, or None; raise ValueError for anything else."""
+    """Return the labels if they are valid or None; otherwise raise ValueError."""
     if y is None:
         return None
     if isinstance(y, dict):

@@ -85,7 +85,7 @@ class _Layout(NamedTuple):
         return X
 
     def has(self, indices: NDArray[Any], indptr: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which entries of a CSR matrix belong to views that their rows have."""
+        """Return for each entry of a CSR matrix whether its row has the view of its column."""
         rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
         lacked: NDArray[np.bool_] = self.missing[rows, self.ids[indices]]
         return ~lacked
@@ -114,7 +114,7 @@ class Reading:
         self._nonzeros -= count
 
     def matrix(self, name: str, layout: _Layout) -> View:
-        """Return the features, dense or CSR; 0, or nothing, where rows lack views."""
+        """Return the features, dense or CSR; where a row lacks a view, they are 0 or not stored."""
         n_rows, n_columns = self._archive.shape(name, ("data", "indices", "indptr", "shape"))
         self._limits.check("rows", n_rows, member=name)
         self._limits.check("features", n_columns, member=name)
@@ -134,7 +134,7 @@ class Reading:
         values = self.array("Y", 2)
         wrong = ~((values == 0) | (values == 1))
         if wrong.any():
-            raise BadDataset("Y must be 0 or 1", row=int(np.argmax(wrong.any(axis=1))))
+            raise BadDataset("Y must contain only 0 and 1", row=int(np.argmax(wrong.any(axis=1))))
         return sp.csr_array(values.astype(np.int8))
 
     def _csr(
@@ -171,7 +171,7 @@ class Reading:
         return csr
 
     def names(self, name: str, count: int, what: str) -> tuple[str, ...] | None:
-        """Return the names in an array of the expected length; None without the array."""
+        """Return the names in an array of the expected length; None if the array is missing."""
         names = read_names(self._archive, name, count, what, self._bytes)
         self._bytes = max(self._bytes - sum(map(sys.getsizeof, names or ())), 0)
         return names
@@ -221,13 +221,13 @@ class Reading:
         return checked_weights(self.array(WEIGHT, 1), n_rows)
 
     def rows(self, name: str, n_rows: int) -> NDArray[np.int64] | None:
-        """Return the rows of a split, ascending; None without it."""
+        """Return the rows of a split, ascending; None if the file has no such split."""
         if name not in self._archive:
             return None
         rows = self.array(name, 1)
         _check_integers(name, rows)
         if len(rows) and not 0 <= rows.min() <= rows.max() < n_rows:
-            raise BadDataset(f"{name!r} must be rows, 0 to {n_rows - 1}")
+            raise BadDataset(f"{name!r} must contain numbers of rows, 0 to {n_rows - 1}")
         unique: NDArray[np.int64] = np.unique(rows).astype(np.int64)
         if len(unique) < len(rows):
             raise BadDataset(f"{name!r} contains a row twice")
@@ -253,7 +253,7 @@ def _at(names: tuple[str, ...] | None, places: NDArray[np.int64]) -> tuple[str, 
 
 def _check_integers(name: str, array: NDArray[Any]) -> None:
     if array.dtype.kind not in "iu":
-        raise BadDataset(f"{name!r} must hold integers, not {array.dtype}")
+        raise BadDataset(f"{name!r} must contain integers, not {array.dtype}")
 
 
 def _check_indptr(name: str, indptr: NDArray[Any], n_values: int) -> None:
@@ -262,14 +262,15 @@ def _check_indptr(name: str, indptr: NDArray[Any], n_values: int) -> None:
     falls = (indptr[1:] < indptr[:-1]) | (indptr[1:] > n_values)
     if falls.any():
         row = int(np.argmax(falls))
-        raise BadDataset(f"{name}_indptr goes from {indptr[row]} to {indptr[row + 1]}", row=row)
+        found = f"{indptr[row]} to {indptr[row + 1]}"
+        raise BadDataset(f"{name}_indptr must ascend to at most {n_values}, but goes from {found}", row=row)
     if indptr[-1] != n_values:
         raise BadDataset(f"{name}_indptr ends with {indptr[-1]}, but there are {n_values} indices")
 
 
 def _check_values(name: str, values: NDArray[Any], row_of: Any, missing: bool = False) -> None:
     if values.dtype.kind == "U":
-        raise BadDataset(f"{name!r} must hold numbers, not {values.dtype}")
+        raise BadDataset(f"{name!r} must contain numbers, not {values.dtype}")
     if values.size == 0 or (values.min() >= -MAX_MAGNITUDE and values.max() <= MAX_MAGNITUDE):
         return  # both are NaN if any value is
     sizes = np.abs(values.reshape(-1))

@@ -1,7 +1,7 @@
 """Arrays of an untrusted ``.npz`` file, without pickle.
 
-NumPy allocates the size that a header claims, and ignores further items after an array: the header is checked before,
-the end after NumPy has read an array.
+NumPy allocates the size that a header claims, and ignores items after the end of an array. Therefore the header is
+checked before NumPy reads an array, and the end afterwards.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from manylabel_core.datasets.formats.text import check_names
 from manylabel_core.datasets.limits import BadDataset, shown
 
 MAX_DIRECTORY_BYTES = 2**20
-"""Maximum bytes of the list of members, which is read as a whole first."""
+"""Maximum bytes of the list of members, all of which is read first."""
 
 MAX_HEADER_BYTES = 10_000
 """Maximum bytes of the header of an array; NumPy would read as many as the file claims."""
@@ -44,14 +44,14 @@ class Header(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of all items; there may be fewer in the file."""
+        """Return the bytes of all items according to the header; the file may contain fewer."""
         return prod(self.shape) * self.dtype.itemsize
 
 
 class Archive:
     """Members of an ``.npz`` file, a binary stream that can seek; it is not closed.
 
-    Raises BadDataset for anything but a zip archive with the members, compression and encryption that NumPy writes.
+    Raises BadDataset unless it is a zip archive with the members, compression and encryption that NumPy writes.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -75,7 +75,7 @@ class Archive:
         return f"{name}.npy" in self._members
 
     def header(self, name: str, dimensions: int) -> Header:
-        """Return what the header of an array states, which must have the expected number of dimensions."""
+        """Return the header of an array; raise BadDataset unless it states the expected number of dimensions."""
         with self._opened(name) as file:
             try:
                 shape, type_name = _read_header(file)
@@ -83,16 +83,16 @@ class Archive:
                 raise BadDataset(f"{name!r} is not a NumPy array: {_said(error)}") from None
         if not _TYPE.fullmatch(type_name):
             kind = "object" if "O" in type_name else shown(type_name)
-            raise BadDataset(f"{name!r} must hold numbers or strings, not {kind}")
+            raise BadDataset(f"{name!r} must contain numbers or strings, not {kind}")
         header = Header(shape, np.dtype(type_name))
         if not header.dtype.itemsize:
-            raise BadDataset(f"{name!r} must hold numbers or strings, not items of 0 bytes")
+            raise BadDataset(f"{name!r} must contain numbers or strings, not items of 0 bytes")
         if len(shape) != dimensions:
             raise BadDataset(f"{name!r} must have {dimensions} dimension(s), not {len(shape)}")
         return header
 
     def array(self, name: str, dimensions: int, most_bytes: int) -> NDArray[Any]:
-        """Return an array, whose header must not state more bytes than these."""
+        """Return an array; raise BadDataset if its header states more bytes than the maximum."""
         header = self.header(name, dimensions)
         if header.nbytes > most_bytes:
             raise BadDataset(f"{name!r} has {header.nbytes:,} bytes; at most {most_bytes:,} are allowed")
@@ -100,7 +100,7 @@ class Archive:
             warnings.simplefilter("ignore")
             try:
                 array: NDArray[Any] = npy.read_array(file, allow_pickle=False, max_header_size=MAX_HEADER_BYTES)
-                more = file.read(1)  # at the end of a member zipfile compares its checksum
+                more = file.read(1)  # zipfile compares the checksum at the end of a member
             except (ValueError, *_DAMAGE) as error:
                 raise BadDataset(f"{name!r} is damaged: {_said(error)}") from None
         if more:

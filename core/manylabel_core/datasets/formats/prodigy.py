@@ -11,17 +11,17 @@ _OTHERS = ("answer", "options", "accept", "label", "config")
 
 
 def decided(item: dict[str, Any], field: str) -> tuple[dict[str, Any], dict[str, bool] | None] | None:
-    """Return the record and the known labels of a row of Prodigy, or None for any other object.
+    """Return the record and the known labels of a row of Prodigy; None if the object is not such a row.
 
-    A row of Prodigy has an `answer`, and its labels are in `label` (a string) or in `accept` (ids of its `options`).
-    A label is true if it was accepted, false if it was rejected, and nothing is known about others; a choice says the
-    truth of all options. Labels are unknown (None) for an ignored row, and for a rejected choice, which names none. The
-    record has neither the labels nor the fields whose names begin with an underscore.
+    A row of Prodigy has an `answer`, and its labels are in `label` (a string) or in `accept` (ids of its `options`). An
+    accepted label is true, a rejected label is false, and nothing is known about other labels. A choice states the
+    truth of all options. Labels are unknown (None) for an ignored row, and for a rejected choice. The record omits the
+    labels, and the fields whose names begin with an underscore.
 
     Raises
     ------
     ValueError
-        If the row was not accepted, and its labels are elsewhere: they would be learnt as true.
+        If the row was not accepted, but its labels are in other fields: they would be learnt as true.
     """
     answer = item.get("answer")
     if not isinstance(answer, str) or answer not in ANSWERS:

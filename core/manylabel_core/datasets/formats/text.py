@@ -42,13 +42,13 @@ _OTHERS = {
     b"\x93NUMPY": "this is a NumPy array: save X and Y to one .npz file",
     b"RDX": "this is a file of R: save it with write.csv(d, row.names = FALSE) first",
 }
-"""Other kinds of files by their first bytes, with what to do."""
+"""Other kinds of files by their first bytes, with the advice for each."""
 
 ENCODINGS = (
     *("utf-8", "utf-16", "latin-1", "iso-8859-2", "iso-8859-15", "cp1250", "cp1251", "cp1252", "cp1253", "cp1254"),
     *("big5", "euc-kr", "gb18030", "shift_jis"),
 )
-"""Encodings of files that can be stated."""
+"""Encodings that an option can state."""
 
 _UTF16 = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _PEEKED_BYTES = 2**16
@@ -64,9 +64,9 @@ class Lines(Protocol):
 def opened_text(source: Source, max_bytes: int = 2**62, encoding: str | None = None) -> Iterator[Lines]:
     """Return the lines of a source in UTF-8, decompressed if its first two bytes are those of gzip.
 
-    Another encoding of `ENCODINGS` is recoded, and so are UTF-16 with its mark, as Excel writes Unicode text, and lines
-    that end in a carriage return. A mark of UTF-8 or UTF-16 takes precedence over `encoding`.
-    Raises BadDataset for a file of another kind by its first bytes, such as a ZIP archive.
+    Other encodings of `ENCODINGS` are converted, also UTF-16 with its mark, which Excel writes, and lines that end in a
+    carriage return. A mark of UTF-8 or UTF-16 takes precedence over `encoding`. Raises BadDataset for a file of another
+    kind by its first bytes, such as a ZIP archive.
     """
     with opened(source) as file:
         lines: Lines = file
@@ -99,7 +99,7 @@ def _recoded(lines: Lines, begin: bytes, encoding: str | None) -> Lines:
 
 
 class _Unpacked:
-    """Lines of a gzip file: at most one is in memory, and the decompressed bytes are limited."""
+    """Lines of a gzip file, with at most one in memory, and a limit of the decompressed bytes."""
 
     def __init__(self, file: IO[bytes], max_bytes: int) -> None:
         self._file = gzip.GzipFile(fileobj=file, mode="rb")
@@ -128,7 +128,7 @@ def _unpacking() -> Iterator[None]:
 
 
 class _Recoded:
-    """Lines of another encoding, or with other line ends, in UTF-8 with line feeds."""
+    """Lines converted to UTF-8 with line feeds."""
 
     def __init__(self, lines: Lines, encoding: str) -> None:
         self._encoding = encoding
@@ -177,7 +177,7 @@ def numbered_lines(file: Lines) -> Iterator[tuple[int, str]]:
         if number == 1 and "\x00" in text:
             detail = "has a NUL byte, which no text has: is it UTF-16 without its mark? State the encoding"
             raise BadDataset(detail, line=number)
-        # Files that were joined have the mark of UTF-8 in the middle, too.
+        # A file that was joined from others may contain the mark of UTF-8 in the middle.
         yield number, text.removeprefix("\ufeff").rstrip("\r\n")
 
 
@@ -193,7 +193,7 @@ def check_names(names: list[str] | tuple[str, ...], what: str, line: int | None 
 
 
 def check_name(name: str, what: str, line: int | None = None) -> None:
-    """Raise BadDataset unless a name has 1 to `MAX_NAME_BYTES` bytes; `what` is the kind of names."""
+    """Raise BadDataset unless a name has 1 to `MAX_NAME_BYTES` bytes; `what` is the kind of name."""
     try:
         size_bytes = len(name.encode())
     except UnicodeEncodeError:

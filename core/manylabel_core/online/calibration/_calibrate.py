@@ -62,8 +62,8 @@ def calibrate_rows(labels, counts, bend, measure, patience, fitted, existing, ta
     """For each example, subtract the offsets, write the probabilities, and then learn the true labels.
 
     `existing`, of length 1, is the number of labels so far; a label does not count in its first example.
-    `probabilities` without rows are not written. Without `fitted`, curves do not change, offsets need no patience, and
-    the first example counts for them.
+    `probabilities` without rows are not written. Without `fitted`, curves do not change, and offsets have their full
+    size from the first example on.
     """
     listed_indptr, listed, listed_signs, complete, n_labels, weights = targets
     slope, intercept, positives = labels[SLOPE], labels[INTERCEPT], labels[POSITIVES]

@@ -14,19 +14,19 @@ from manylabel_core._elementary import MAX_LOGIT, sigmoid
 from manylabel_core.compiled import compiled
 
 SLOPE, INTERCEPT, CENTRE, SPREAD, WEIGHT, POSITIVES = range(6)
-"""Rows of the table of a learner's labels; POSITIVES counts the examples that a label was true of."""
+"""Rows of the table of a learner's labels; POSITIVES counts the examples with the label."""
 
 START = (2.0, -1.0, 0.0, 1.0, 1.0, 0.0)
-"""A label before its first example: margins of 1 are what learners aim at, and most labels are rare."""
+"""State of a label before its first example: learners aim at margins of 1, and most labels are rare."""
 
 LOG_ODDS = (1.0, 0.0, 0.0, 1.0, 1.0, 0.0)
-"""A label whose margins are log-odds already: its curve stays."""
+"""State of a label whose margins are log-odds: its curve does not change."""
 
 KEPT = 0.999
 """Share of the curvature kept from one example of a label to the next: a memory of a thousand examples."""
 
 KNOT = 1.5
-"""Log-odds above are bent: probabilities above .82."""
+"""Log-odds above this value are bent (probabilities above .82)."""
 
 BEND, BEND_CURVATURE = range(2)
 """Elements of the state of the bend."""
@@ -41,13 +41,13 @@ BEND_RIDGE = 5.0
 
 MAX_SLOPE = 2.0**20
 MAX_MARGIN = 1e30
-"""Margins beyond are taken for it."""
+"""Bound of margins; larger ones are clipped."""
 MAX_INTERCEPT = 1e40
 
 
 @compiled
 def find_probabilities(slope, intercept, margins, probabilities):  # type: ignore[no-untyped-def]
-    """Write the probabilities of an example's labels; margins beyond MAX_MARGIN become that."""
+    """Write the probabilities of an example's labels; margins are clipped at MAX_MARGIN."""
     for label in range(len(probabilities)):
         margin = min(max(margins[label], -MAX_MARGIN), MAX_MARGIN)
         margins[label] = margin

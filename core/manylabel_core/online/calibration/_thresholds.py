@@ -14,10 +14,10 @@ from manylabel_core.compiled import compiled
 from manylabel_core.online.calibration._logistic import SLOPE, START
 
 NONE, HAMMING, MICRO_F1, MACRO_F1 = range(4)
-"""Measures that thresholds are chosen for."""
+"""Measures that thresholds can optimise."""
 
 HITS, TOTAL = range(2)
-"""Rows of the counts; the first column is of all labels, and for macro-F1 each label has another one."""
+"""Rows of the counts. The first column is of all labels together; for macro-F1, each label has one more."""
 
 START_COUNTS = (2.5, 10.0)
 """An F of 1/2, with the weight of ten predictions and expected labels."""
@@ -26,7 +26,7 @@ KEPT_COUNTS = 0.999
 """Share of the counts kept from one example to the next."""
 
 PATIENCE = 20.0
-"""A label that was seen true so often has half of its offset, where scores come from a curve that is fitted too."""
+"""Number of positive examples with which a label has half of its offset, if its curve is fitted online."""
 
 MIN_POSITIVES = 1e-300
 """Lower bound of the divisors below: without patience, a label that was never true has no offset."""
@@ -45,10 +45,10 @@ MIN_THRESHOLD = 1e-6
 """Smallest threshold of a probability."""
 
 MIN_SLOPE = 2.0**-10
-"""Slopes below are taken for it: of such a label, no score says much."""
+"""Lower bound of slopes: with a smaller slope, scores hardly affect the probability."""
 
 MAX_OFFSET = 2.0**20
-"""Largest offset in scores, where margins are meant to be about 1."""
+"""Largest offset in scores; margins should be about 1."""
 
 
 @compiled

@@ -47,7 +47,7 @@ def check_calibration(calibrate: bool, optimise: str) -> None:
 
 
 def make_calibration(calibrate: bool, optimise: str, fitted: bool = True) -> Calibration | None:
-    """Return the calibration, or None without `calibrate`."""
+    """Return a new calibration, or None if `calibrate` is False."""
     return Calibration(MEASURES[optimise], fitted) if calibrate else None
 
 
@@ -67,8 +67,9 @@ class Calibration(Part):
     Platt Scaling with Calibeating, ICML 2023). The curve never decreases, so probabilities have the order of the
     scores. `_logistic` and `_thresholds` have the equations.
 
-    Both are prequential: the probabilities and thresholds of an example come from earlier examples. A label does not
-    count in its first example, nor where its truth is unknown. Without `fitted`, the margin is the log-odds.
+    Both are prequential: the probabilities and thresholds of an example come from earlier examples. A label counts
+    neither in its first example nor in examples for which its truth is unknown. Without `fitted`, the margin is the
+    log-odds.
     """
 
     prefix = "calibration."
@@ -94,7 +95,7 @@ class Calibration(Part):
         self._counts[:] = np.array(_thresholds.START_COUNTS)[:, np.newaxis]
 
     def learn(self, scores: NDArray[np.float64], targets: Targets, probabilities: NDArray[np.float64] | None) -> None:
-        """Subtract the thresholds from the scores of each example, write its probabilities, and learn it, in order."""
+        """Subtract the thresholds from the scores of each example in order, write its probabilities, and learn it."""
         wanted = _NOT_WANTED if probabilities is None else probabilities
         how = self._measure, self._patience, self._fitted
         learnt = self._existing, tuple(targets), scores, wanted
@@ -142,7 +143,7 @@ class Calibration(Part):
             self._counts[:, 1 + label] = 0.0
 
     def note_title(self, label: int, has_title: bool) -> None:
-        """Record whether a label has a title; with a title, its threshold does not need an example of the label."""
+        """Record whether a label has a title; if it has, its threshold does not need an example of the label."""
         positives = self._labels[_logistic.POSITIVES]
         if has_title:
             positives[label] = max(positives[label], _thresholds.TITLED)

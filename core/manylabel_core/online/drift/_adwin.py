@@ -22,7 +22,7 @@ from manylabel_core.compiled import compiled
 from manylabel_core.online.updates._targets import set_signs
 
 CLOCK, RUNS = 32, 5
-"""Errors from one check to the next, and most runs in a row."""
+"""Errors between two checks, and maximum number of runs in a row."""
 
 DELTA, SHORTEST = 0.002, 5.0
 """Confidence that there is a change is at least 1 - DELTA; no part of a window is shorter than SHORTEST."""
@@ -34,7 +34,7 @@ TOTAL, VARIANCE = 0, 1
 """Indices in `sums`: sum of the errors in a window, and of their squared distances from their mean."""
 
 UNKNOWN = -1.0
-"""Stands for an error that is unknown."""
+"""Value of an unknown error."""
 
 COUNT, LAST = 0, 1
 """Indices in `alarms`: number of alarms, and number of examples at the last alarm."""

@@ -24,7 +24,7 @@ class Alarms(NamedTuple):
     """Alarms of drift detectors, of all labels together and then of each label, shape (1 + n_labels,)."""
 
     counts: NDArray[np.int64]  # number of alarms
-    last: NDArray[np.int64]  # number of examples learnt at the last alarm, that example included; 0 without an alarm
+    last: NDArray[np.int64]  # number of examples learnt up to and including the last alarm; 0 without an alarm
 
 
 def check_detectors(drift: str | None, on_drift: str | None) -> None:
@@ -37,8 +37,8 @@ class Detectors(Part):
     """ADWIN detectors: one for every label, and one for all labels together.
 
     The detector of a label receives an error, 0 or 1, for each example with known truth. The detector of all labels
-    receives the share of wrong labels among the known ones. Predictions are those shown before the example was learnt,
-    so labels that are new in an example do not count in it.
+    receives the share of wrong labels among the known ones. Predictions are made before the example is learnt, so a
+    label does not count in the first example that has it.
 
     A detector raises an alarm when the newer part of its window has a higher mean error. A lower mean raises no alarm.
     In both cases the detector restarts, like river's. It checks for a change after 32, 64, ... errors since its start.
@@ -84,9 +84,9 @@ class Detectors(Part):
         return Alarms(live[COUNT].copy(), live[LAST].copy())
 
     def watch(self, scores: NDArray[np.float64], targets: Targets) -> list[tuple[int, int]]:
-        """Process the predictions for examples in order; return every alarm as an example and the column of a detector.
+        """Process the predictions for examples in order; return each alarm as an example and the column of a detector.
 
-        `scores`, (n_samples, 1 + n_labels), are those before each example was learnt, threshold first.
+        `scores`, (n_samples, 1 + n_labels), are from before each example was learnt, threshold first.
         """
         if n_rows(int(self._seen[EXAMPLES]) + len(scores)) > len(self._runs):
             self._runs = enlarged(self._runs, (n_rows(self._longest() + len(scores)), *self._runs.shape[1:]))
@@ -97,7 +97,7 @@ class Detectors(Part):
         return [(int(i), int(column)) for i, column in np.argwhere(alarmed)]
 
     def _longest(self, arrays: Mapping[str, NDArray[Any]] | None = None) -> int:
-        """Return the length of the longest window, optionally of a state."""
+        """Return the length of the longest window, of these detectors or of a state."""
         lengths = self._lengths if arrays is None else arrays["lengths"]
         return int(lengths.max(initial=0))
 
@@ -105,7 +105,7 @@ class Detectors(Part):
         return {**super()._sizes(n_features, n_labels), "runs": n_rows(self._longest(arrays))}
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
-        """Return the maximum bytes of the state after further examples, which lengthen the windows."""
+        """Return the maximum bytes of the state after more examples, which lengthen the windows."""
         n_longer = n_rows(self._longest() + n_samples) - n_rows(self._longest())
         of_runs = self._runs.itemsize * RUNS * n_longer * (1 + n_labels)
         return super().nbytes_after(n_features, n_labels, n_samples, n_values) + of_runs
@@ -114,9 +114,7 @@ class Detectors(Part):
         for name in ("alarms", "lengths"):
             check_range(f"drift.{name}", arrays[name], 0, int(arrays["seen"][EXAMPLES]))
         if not are_windows(arrays["lengths"], arrays["sums"], arrays["runs"]):
-            raise ValueError(
-                "state must hold in drift.sums and drift.runs the number of errors in drift.lengths, each from 0 to 1"
-            )
+            raise ValueError("state: drift.sums and drift.runs must match the errors counted by drift.lengths")
 
 
 def n_rows(length: int) -> int:

@@ -38,11 +38,12 @@ class Model(Part):
 
     @abstractmethod
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
-        """Learn rows in order; write the scores of each before it was learnt, 0 for labels that did not exist."""
+        """Learn rows in order; write the scores of each row before it was learnt, 0 for labels that did not exist."""
 
     @abstractmethod
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
-        """Write the scores of rows, identical bit for bit to those that `learn` would write next for each example."""
+        """Write the scores of rows. They are identical bit for bit to the scores that `learn` would write if it were
+        called with the row next."""
 
     def scorer(self, features: NDArray[np.int32], label: int) -> Scorer:
         """Return the weights of some features in the margin of a label (score minus threshold); raise NotLinear if the

@@ -1,4 +1,5 @@
-"""Stored examples of a kernel model (support vectors, landmarks), its settings, and scratch memory for its kernels."""
+"""Stored examples of a kernel model (support vectors or landmarks), its settings, and scratch memory for kernel
+values."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ MAX_KEPT = 2**20
 
 
 class _Kept(threading.local):
-    """Memory of a thread: zeros in the first half, any values in the second."""
+    """Memory of a thread: zeros in the first half, arbitrary values in the second half."""
 
     def __init__(self) -> None:
         self.memory = np.zeros(0)
@@ -27,10 +28,10 @@ _kept = _Kept()
 
 
 def scratch(n_features: int) -> NDArray[np.float64]:
-    """Return an array of shape (2, n_features) whose row 0 is zero, from memory of this thread, which avoids writing
-    zeros for each call.
+    """Return an array of shape (2, n_features) whose row 0 is zero.
 
-    A caller that writes to row 0 resets it; the next call may return the same memory.
+    It is memory that the thread reuses, so that zeros need not be written for each call. A caller that writes to row 0
+    must reset it; the next call may return the same memory.
     """
     if n_features > MAX_KEPT:
         return np.zeros((2, n_features))
@@ -132,13 +133,13 @@ def stored_rows(name: str, arrays: Mapping[str, NDArray[Any]], n_features: int) 
     """Return the rows of the state of some points; raise ValueError unless compiled functions can rely on them."""
     indptr, indices, values = rows = Rows(*(arrays[f"{name}.{part}"] for part in Rows._fields))
     if len(indptr) < 1 or indptr[0] != 0 or indptr[-1] != len(indices) or len(indices) != len(values):
-        raise ValueError(f"state must hold a {name}.indptr from 0 to the number of indices and values")
+        raise ValueError(f"state: {name}.indptr must begin with 0, and end with the number of indices and of values")
     if (indptr[1:] < indptr[:-1]).any():
-        raise ValueError(f"state must hold a {name}.indptr that ascends")
+        raise ValueError(f"state: {name}.indptr must ascend")
     begins = np.zeros(len(indices) + 1, dtype=np.bool_)
     begins[indptr] = True
     if ((indices[1:] <= indices[:-1]) & ~begins[1:-1]).any():
-        raise ValueError(f"state must hold {name}.indices that ascend in each row")
+        raise ValueError(f"state: {name}.indices must ascend in each row")
     check_range(f"{name}.indices", indices, 0, n_features - 1)
     # Rounding to float32 may have increased the largest value slightly.
     check_range(f"{name}.values", values, -1.001 * MAX_MAGNITUDE, 1.001 * MAX_MAGNITUDE)

@@ -1,1 +1,1 @@
-"""The label-coupled dual, for Gram matrices and for linear models, dense and sparse."""
+"""Solvers of the label-coupled dual for Gram matrices and for linear models, dense and sparse."""

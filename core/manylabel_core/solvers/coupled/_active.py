@@ -17,9 +17,9 @@ from manylabel_core.solvers._csr import add_row, inner_product
 from manylabel_core.solvers._shuffle import shuffle
 
 SLACK = 0.01
-"""A pair at a bound that is on the right side of its margin by at least this is settled."""
+"""A pair at a bound is settled if it is on the right side of its margin by at least this."""
 ENOUGH = 0.1
-"""Work that has brought the gap it found down to this share of it is enough before looking around again."""
+"""The visit of a label ends when its gap has fallen to this share of the gap at the start."""
 
 
 class Pairs(NamedTuple):

@@ -11,7 +11,7 @@ from manylabel_core.compiled import compiled
 from manylabel_core.solvers._shuffle import shuffle
 
 ENOUGH = 0.1
-"""A sweep that gains less than this share of the first one's gain is the last."""
+"""The sweeps end when one gains less than this share of the first gain."""
 
 
 @compiled

@@ -13,9 +13,9 @@ from manylabel_core.rows import row_blocks
 SYMMETRY = 1e-3
 """Maximum asymmetry of a Gram matrix, relative to its largest entry: rounding errors are accepted."""
 CHECKED_ROWS = 64
-"""Rows of a Gram matrix that are compared with their columns."""
+"""Number of rows of a Gram matrix that are compared with their columns."""
 PROBED_ROWS = 64
-"""Rows of a Gram matrix in single precision that are compared with those in double precision."""
+"""Number of rows of a Gram matrix in single precision that are compared with the rows in double precision."""
 RANGE = (1e-30, 1e30)
 """Range of kernel values for single precision, well within its exponents."""
 _CHUNK_BYTES = 1 << 24
@@ -37,7 +37,7 @@ class RowSource(Protocol):
 class CachedRows:
     """Source of rows that caches the first requested rows, up to `max_bytes`.
 
-    Passes visit the points in random order, for which no cache policy gets more hits.
+    Passes visit the points in random order, so no other cache policy would have more hits.
     """
 
     def __init__(self, source: RowSource, max_bytes: int) -> None:
@@ -136,13 +136,13 @@ class StoredGram:
         """Switch to double precision."""
         self.kept()
         if self._is_single:
-            self._kept = self._probe = None  # both precisions at once would need half as much memory again
+            self._kept = self._probe = None  # both matrices at once would need 1.5 times the memory
             self._kept, self._is_single = self._make(np.float64), False
 
 
 class CheckedRows:
-    """Checked rows of a Gram matrix of `n` points; `stored` rows only need to be read, and `probe` is None if no
-    rounding occurred.
+    """Checked rows of a Gram matrix of `n` points. If they are `stored`, they need not be computed. `probe` is None if
+    nothing was rounded.
     """
 
     probe: Probe | None = None
@@ -196,8 +196,8 @@ def _checked_diagonal(diagonal: NDArray[Any]) -> NDArray[Any]:
 
 
 def _drawn(diagonal: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return points and their weights: all, or a sample in proportion to the possible rounding errors, which grow with
-    sqrt(K_ii K_jj).
+    """Return points and their weights: all points, or a sample in proportion to the possible rounding errors, which
+    grow with sqrt(K_ii K_jj).
     """
     n = len(diagonal)
     if n <= PROBED_ROWS:

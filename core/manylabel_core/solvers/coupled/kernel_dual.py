@@ -129,7 +129,7 @@ class KernelSide(Side):
         return float(self.task.largest_c * ((weights * shares) @ np.abs(T - self._T[points])).sum())
 
     def refresh(self) -> bool:
-        return False  # one matrix product from B would round as much as the sum of all steps
+        return False  # a matrix product from B would have a rounding error as large as that of all steps together
 
     def _subtract(self, rows: NDArray[Any], M: NDArray[Any]) -> None:
         """Subtract `K M` from the gradient, for the rows of K of the points that M belongs to."""

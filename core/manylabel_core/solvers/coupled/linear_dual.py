@@ -49,7 +49,7 @@ def solve_linear_dual(
     S : array-like of shape (n_labels, n_labels)
         Symmetric and positive semi-definite.
     c : float or array-like of shape (n_samples,)
-        Upper bound of the dual variables, of all rows or of each.
+        Upper bound of the dual variables: one for all rows, or one for each row.
     equality : bool
         Whether `sum_i y_il alpha_il = 0` for each label, which makes the bias free.
     bias_feature : float
@@ -61,9 +61,9 @@ def solve_linear_dual(
     alpha0 : array-like of shape (n_samples, n_labels), optional
         Feasible start, for example an earlier result's `alpha`.
     V0 : ndarray of shape (n_features + 1, n_labels), float64, optional
-        `V` of that result, which is then not computed again.
+        `V` of the same result, so that it need not be computed again.
     progress : callable, optional
-        Gets a `Progress` after each pass; True ends the solver.
+        Called with a `Progress` after each pass; the solver ends if it returns True.
     n_threads : int
         Threads: over labels if S is diagonal, otherwise only for the scores in the duality gap.
     seed : int
@@ -89,7 +89,7 @@ def solve_linear_dual(
     task = make_task(Y, S, c, rows.shape[0], equality)
     dtypes = precisions(rows.dtype) if dtype is None else [rows.dtype]
     with workers(control.n_threads) as threads:
-        known = [V0]  # known for the given start, but not for the sides that continue in another precision
+        known = [V0]  # V is known at the start, but not for sides that continue in another precision
 
         def make_sides(dtype: np.dtype[Any], B: NDArray[np.float64]) -> list[LinearSide]:
             return _sides(rows, float(bias_feature), known.pop() if known else None, task, threads, dtype, B)

@@ -24,7 +24,8 @@ from manylabel_core.solvers.coupled.side import Side
 from manylabel_core.solvers.workers import Workers
 
 DENSE_BLOCK, CSR_BLOCK = 128, 32
-"""Points solved at a time; fewer for sparse rows, whose inner products soon cost more than the sweeps that they save.
+"""Points solved at a time. There are fewer for sparse rows, whose inner products would soon cost more than the saved
+sweeps.
 """
 CHUNK = 4096
 """Points whose scores are computed at a time."""
@@ -67,7 +68,7 @@ class LinearSide(Side):
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Return `X'B S` and below it the constant's row, (n_features + 1, n_labels), float64."""
+        """Return `X'B S`, followed by the row of the constant, (n_features + 1, n_labels), float64."""
         return self._Z.astype(np.float64) if self._exact is None else self._exact
 
     def gradient(self) -> NDArray[Any]:
@@ -204,7 +205,7 @@ class CsrSide(LinearSide):
         """Visit the labels in turn, a few sweeps each, because they depend on each other."""
         start = np.ascontiguousarray(self._Z.T)
         S = self.task.S.astype(start.dtype)
-        moved = np.zeros_like(start)  # X'b per label since the start
+        moved = np.zeros_like(start)  # X'b of each label since the start
         first = 0.0
         for turn in range(ROUNDS):
             gap = 0.0

@@ -18,11 +18,12 @@ from manylabel_core.solvers.workers import Workers
 QUIET = 1e-3
 """A point whose share of the gap is below this many times the mean share is omitted from the next pass."""
 RESOLUTION = 1e-6
-"""Gap per variable, relative to the mean c, that single precision resolves: scores near 1 are rounded to about 1e-7."""
+"""Smallest gap per variable, relative to the mean c, that single precision resolves: scores near 1 are rounded to about
+1e-7."""
 HALF = 0.5
-"""Share of the requested gap to which labels are solved; the rest is for pairs that are not active yet."""
+"""Labels are solved to this share of the requested gap; the rest is for pairs that are not yet active."""
 CHECKED = frozenset(2**power for power in range(3, 31))
-"""Passes after which rounding is examined as a possible reason for a gap that is not small."""
+"""Number of passes after which the solver checks whether rounding keeps the gap large."""
 ALONE = 256
 """Maximum number of active points that form one block, for any solver: the block is solved within the cache."""
 
@@ -41,9 +42,11 @@ class Loop(Generic[AnySide]):
     Parameters
     ----------
     make_sides : callable
-        Makes sides of some precision from B, which it may keep. Sides share the points and have separate labels.
+        Makes sides with some precision from B, which it may store without a copy. All sides have the same points, and
+        each has separate labels.
     dtypes : list of dtype
-        Precisions. The next one is used when the requested gap is below the resolution of the last one.
+        Precisions in the order of use. The next one is used when the requested gap is below the resolution of the
+        current one.
     start : ndarray of shape (n_samples, n_labels), float64
         B.
     """
@@ -130,9 +133,7 @@ class Loop(Generic[AnySide]):
         return bool(self.control.tol * abs(self.primal) < RESOLUTION * self.sides[0].task.mean_c * n_variables)
 
     def _is_rounded(self, now: bool) -> bool:
-        """Return whether the rounding of the data, which the gap includes, is a large part of the requested gap;
-        examined now or at a possible end.
-        """
+        """Return whether the rounding of the data, which the gap includes, is a large part of the requested gap."""
         if not (now or self._is_small()):
             return False
         rounding = sum(self.workers.map(lambda side: side.rounding(), self.sides))
@@ -148,7 +149,7 @@ class Loop(Generic[AnySide]):
         return bool(self.progress is not None and self.progress(self.trace[-1]))
 
     def _sweep(self, active: NDArray[np.int64]) -> None:
-        """Make one pass over the active points; with the equality first over each label's worst pair."""
+        """Make one pass over the active points; with the equality, first over the most violating pair of each label."""
         order = self._rng.permutation(active)
         seed = int(self._rng.integers(2**63))
         n_labels = sum(side.B.shape[1] for side in self.sides)
@@ -179,7 +180,8 @@ def joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
 def _blocks(side: Side, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return points in the order of the pass, and the starts of its blocks, followed by the end.
 
-    With the equality, the first blocks hold the most violating pair of every label together, which guarantees progress.
+    With the equality, both points of the most violating pair of a label are in one of the first blocks, which
+    guarantees progress.
     """
     number = 1 if len(order) <= ALONE else -(-len(order) // side.block_size)
     starts = np.arange(number + 1, dtype=np.int64) * len(order) // number

@@ -34,7 +34,7 @@ class Task(NamedTuple):
     equality: bool
 
     def labels(self, part: slice) -> Task:
-        """Return the problem of some labels, which S must not couple to the others."""
+        """Return the problem for some labels; S must not couple them to other labels."""
         Y = np.ascontiguousarray(self.Y[:, part])
         return self._replace(Y=Y, S=np.ascontiguousarray(self.S[part, part]))
 
@@ -44,7 +44,7 @@ class Task(NamedTuple):
 
     @property
     def mean_c(self) -> float:
-        """Return the mean of c; exact for one c."""
+        """Return the mean of c, without rounding if all c are equal."""
         return self.largest_c * float((self.c / self.largest_c).mean())
 
     def times_coupling(self, M: NDArray[Any]) -> NDArray[Any]:

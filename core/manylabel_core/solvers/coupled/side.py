@@ -1,4 +1,4 @@
-"""Set of labels coupled by S only among themselves, for the loop of the solvers."""
+"""Labels that S does not couple to other labels, as a unit for the loop of the solvers."""
 
 from __future__ import annotations
 
@@ -45,14 +45,15 @@ class Side(ABC):
         """Recompute the model from B; return False if the change would be negligible."""
 
     def rounding(self) -> float:
-        """Return the maximum error of the gap by rounding of double precision data."""
+        """Return the maximum error of the gap that results from rounding of double precision data."""
         return 0.0
 
     def evaluate(self, shares: NDArray[np.float64]) -> tuple[float, float, int]:
         """Write each point's share of the gap; return the gap, the dual objective and the number of open variables.
 
-        With the equality the gap is that at the best biases. There one side of a pair may have no share, so shares and
-        open variables are those at the biases between the most violating pairs.
+        With the equality, the gap is computed at the best biases. At these biases, one point of a violating pair may
+        have no share. Therefore shares and open variables are computed at the biases in the middle of the most
+        violating pairs.
         """
         T, (Y, _, c, _, _, equality) = self.gradient(), self.task
         if not equality:
@@ -78,7 +79,8 @@ def best_bias(T: NDArray[Any], task: Task) -> NDArray[np.float64]:
 
     The hinge of an example has its kink at the bias y - F = T. Left of all kinks the slope of a label's loss is minus
     the sum of c over its relevant examples, and each kink adds the c of its example. So the minimum is where the sum of
-    c over the kinks below reaches that sum: with equal c, at the (number of relevant)-th smallest kink.
+    c over the lower kinks reaches the sum over the relevant examples. With equal c, this is the (number of relevant)-th
+    smallest kink.
     """
     best = np.empty(T.shape[1])
     ranks = np.maximum((task.Y > 0).sum(axis=0), 1) - 1

@@ -18,21 +18,21 @@ from manylabel_core.solvers._shuffle import shuffle
 from manylabel_core.solvers.privileged._either import add, score
 
 SLACK = 0.01
-"""A variable at 0 that is on the right side of its margin by at least this stays there."""
+"""A variable at 0 is not visited if it is on the right side of its margin by at least this."""
 ENOUGH = 0.1
-"""A sweep that gains less than this share of the first one's gain is a visit's last."""
+"""A visit ends when a sweep gains less than this share of the first gain."""
 POLISH = 3
 """Sweeps over kinds after one over points: beta must follow, because slacks below 0 cost much in the primal."""
 SMALL = 1e-3
-"""A sweep that gains less than this share of the gap that would be small enough is a visit's last."""
+"""A visit ends when a sweep gains less than this share of the allowed gap."""
 QUIET = 0.1
-"""Slacks that are off by less than what would cost this share of a small gap need no work."""
+"""Errors of slacks that cost less than this share of the allowed gap are ignored."""
 ALIKE = 1e-9
-"""Curvature of a difference of kinds, relative to that of one, that is rounding."""
+"""Curvature of a difference of kinds, relative to that of one kind, below which it is a rounding error."""
 NOTHING = 1e-12
-"""Slack of a kind, relative to the margin 1, that is rounding."""
+"""Slack of a kind, relative to the margin 1, below which it is a rounding error."""
 ROUNDING = 1e-11
-"""E of a kind, relative to its C, that is rounding."""
+"""E of a kind, relative to its C, below which it is a rounding error."""
 
 
 @compiled

@@ -5,9 +5,9 @@ With S = W'W it is the D-step of PrML; with S = I it is PrBR.
 Privileged features follow from label sets, so examples with equal sets form a kind. beta enters the dual through its
 sum over a kind, and only this sum is stored.
 
-The Z of dual variables is feasible for any slacks; their w~ need not be before the optimum. The missing part is added
-to the weight of the constant, which raises all slacks. The primal objective is that of the best of this w~, of an
-earlier feasible one, and of 0, with the zeta that follow.
+The Z of dual variables is feasible with any slacks, but before the optimum their w~ may be infeasible. Then the weight
+of the constant is increased, which raises all slacks. The primal objective is the lowest of three: with this w~, with
+an earlier feasible w~, and with 0, each with its best zeta.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PrivilegedResult:
     primal: float
     dual: float
     losses: NDArray[np.float64]  # (n_labels,): primal objective of each label without its parts in Z and the intercepts
-    n_iter: int  # passes, with those done before
+    n_iter: int  # passes, including earlier ones
     converged: bool
     trace: list[Progress] = field(default_factory=list, repr=False)
 
@@ -94,8 +94,8 @@ class Privileged:
         self.task = Task(by_label, *self.kinds, float(C), float(rho), float(gamma), float(1.0 / rho), float(intercept))
 
     def losses(self, F: Any, known: Matrix) -> NDArray[np.float64]:
-        """Return the cost of w~ and the slacks of each label, (n_labels,), at the scores `F(labels)`, a callable;
-        infeasible w~ are lifted in place.
+        """Return the cost of w~ and the slacks of each label, (n_labels,). `F` returns the scores of labels. Infeasible
+        w~ are made feasible in place.
         """
         found = np.empty(len(known))
         slacks = np.empty(len(self.task.sizes))
@@ -105,7 +105,7 @@ class Privileged:
         return found
 
     def start(self, at: Variables | None = None) -> Variables:
-        """Return the initial variables: 0, or a feasible copy of others."""
+        """Return the initial variables: 0, or a feasible copy of earlier ones."""
         return zero(self.task) if at is None else moved_to(at)
 
 
@@ -140,14 +140,14 @@ def solve_privileged_dual(
     start : Variables, optional
         Variables of an earlier result, which are copied and made feasible for this problem.
     weights : ndarray of shape (n_labels, n_features), float64, optional
-        Z of that result; with W its D, (rank, n_features). With `weights` and `done`, a resumed solver computes the
-        same bits as one without a break. Otherwise weights are computed from `start`, which rounds differently.
+        Z of the same result, or with W its D, (rank, n_features). With `weights` and `done`, a resumed solver computes
+        the same bits as an uninterrupted one. Otherwise weights are computed from `start`, with other rounding errors.
     done : int
-        Passes of the earlier result.
+        Number of passes of the earlier result.
     tol, max_iter, progress, seed
         See `solve_linear_dual`.
     n_threads : int
-        The result depends on it by rounding only.
+        Number of threads; it affects the result only by rounding errors.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from manylabel_core.solvers.privileged.task import Task, Variables, intercepts_o
 from manylabel_core.solvers.workers import Workers
 
 HALF = 0.5
-"""A label is skipped if its gap is below this part of an equal share of the requested gap."""
+"""A label is skipped if its gap is below this part of the requested gap divided by the number of labels."""
 GROUP = 32
 """Labels whose scores are computed at once."""
 SWEEPS, COUPLED_SWEEPS = 20, 3
@@ -24,10 +24,10 @@ SWEEPS, COUPLED_SWEEPS = 20, 3
 ROUNDS = 3
 """Rounds over all coupled labels between two evaluations of all."""
 MANY = 0.3
-"""Share of variables inside their bounds above which there is only one round."""
+"""If a larger share of variables is inside their bounds, there is only one round."""
 
 SAME = 1e-9
-"""Weights with a smaller relative difference belong to the same variables."""
+"""Weights with a smaller relative difference are regarded as those of the same variables."""
 
 Matrix = NDArray[np.float64]
 
@@ -66,8 +66,8 @@ class PrivilegedSide(ABC):
 
     @abstractmethod
     def evaluate(self, goal: float, again: bool) -> tuple[float, float]:
-        """Return the primal and the dual objective; labels with a gap below the goal may be skipped. With `again`, a
-        stopped run had reached this point, and the primal weights are not averaged again.
+        """Return the primal and the dual objective; labels with a gap below the goal may be skipped. `again` is true if
+        a stopped run had already evaluated this point; then the primal weights are not averaged again.
         """
 
     @abstractmethod

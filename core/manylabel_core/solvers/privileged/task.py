@@ -74,8 +74,8 @@ def intercepts_of(task: Task, alpha: NDArray[np.float64]) -> NDArray[np.float64]
 
 
 def zero(task: Task) -> Variables:
-    """Return the variables to start from: a = 0, and e = 0, so that w~ is 0; at the paper's start, beta = 0, w~ is far
-    from everything.
+    """Return the initial variables: a = 0 and e = 0, so that w~ is 0. With the paper's start, beta = 0, w~ is far from
+    the optimum.
     """
     n_labels, n_samples = task.Y.shape
     beta = np.tile(task.C * task.sizes, (n_labels, 1))

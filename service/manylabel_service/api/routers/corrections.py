@@ -1,4 +1,4 @@
-"""POST /v1/models/{name}/correct: true labels of a learnt example, as a person has checked them."""
+"""POST /v1/models/{name}/correct: true labels of a learnt example that a person has checked."""
 
 from typing import Annotated, Any
 
@@ -33,8 +33,8 @@ class CorrectRequest(RequestModel):
     index: Annotated[int, Field(strict=True, ge=0, lt=2**31)] | None = None
     """Index of the example in its entry, from 0; required if the entry has several."""
     y: LabelsBody
-    """A list of names is complete: every other label is false. An object has the labels that were checked, at least
-    one: the others stay as they are."""
+    """A list of names is complete: every other label is false. An object has at least one label, those that were
+    checked: other labels stay as they are."""
 
 
 @router.endpoint(
@@ -48,10 +48,10 @@ class CorrectRequest(RequestModel):
     keyed=True,
 )
 async def correct(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
-    """Replaces true labels of a learnt example on every server. The model learns the corrected example once more, and
-    jobs on its examples see the corrected labels. The metrics still count the example with its first labels. If the
-    labels agree with those of the example, they are confirmed: nothing is learnt. A later correction of the example
-    applies to the result of the earlier one."""
+    """Replaces true labels of a learnt example on every server. The model learns the corrected example again, and jobs
+    on its examples see the corrected labels. The metrics still count the example with its first labels. If the labels
+    agree with those of the example, they are confirmed: nothing is learnt. A later correction of the example applies to
+    the result of the earlier one."""
     async with context.registry.use(name) as model:
         replica = online(model)
         document, raw = await read_json(request)

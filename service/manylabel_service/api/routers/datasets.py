@@ -55,8 +55,8 @@ class Upload(Parameters):
     tags: Annotated[str, Field(max_length=256)] | None = None
     """Column or field that lists the relevant labels, instead of `label_columns`."""
     separator: Annotated[str, Field(max_length=16)] | None = None
-    """Separator of labels in a cell of csv or tsv, or in a string of ndjson. By default, the cells of the column of
-    `tags` decide, and a string is one label. If empty, a cell is one label."""
+    """Separator of labels in a cell of csv or tsv, or in a string of ndjson. By default, the separator of the column
+    `tags` is detected from its cells, and a string is one label. If `separator` is empty, a cell is one label."""
     ignore: str | None = None
     """Columns or fields to ignore, separated by commas."""
     text: str | None = None
@@ -68,14 +68,14 @@ class Upload(Parameters):
     names: str | None = None
     """Names of all columns of csv or tsv without a line of names, separated by commas."""
     decimal: one_of((".", ",")) | None = None  # type: ignore[valid-type]
-    """Decimal mark of csv and tsv; default: what the columns of numbers show."""
+    """Decimal mark of csv and tsv; by default, it is detected from the columns of numbers."""
     missing: str | None = None
     """Cells of csv and tsv that mean a missing value in any column, separated by commas. They replace the usual words
     such as NA. If the list is empty, only empty cells are missing values."""
     empty: one_of(("unknown", "none")) | None = None  # type: ignore[valid-type]
     """Meaning of an empty cell of labels: `unknown` labels (default), or `none`."""
     merge_alike: Flag | None = None
-    """Whether labels in lists that differ only in case, spaces or Unicode form are one, with the name that comes
+    """Whether labels in lists that differ only in case, spaces or Unicode form are merged into the label that comes
     first."""
     encoding: one_of(ENCODINGS) | None = None  # type: ignore[valid-type]
     """Encoding of csv, tsv and ndjson; default: UTF-8, or UTF-16 with its mark."""
@@ -97,7 +97,7 @@ class Upload(Parameters):
         """Return the options of the reader of the format. Raises a Problem for an option that the format lacks."""
         for parameter, formats in _OF_FORMAT.items():
             if getattr(self, parameter) is not None and self.format not in formats:
-                raise wrong(parameter, f"is for {' and '.join(formats)} only, not for {self.format}")
+                raise wrong(parameter, f"is allowed only for {' and '.join(formats)}, not for {self.format}")
         columns = self.columns()
         of_others = {"labels": columns, "zero_based": self.zero_based}
         options = self._parts(columns) if self.format in RECORDS else of_others
@@ -110,17 +110,15 @@ class Upload(Parameters):
             raise wrong("label_columns", "cannot be combined with tags")
         if columns is None and self.tags is None:
             if self.format != "ndjson":
-                raise wrong("label_columns", f"is missing: {self.format} needs it, or tags")
+                raise wrong("label_columns", f"is missing: the format {self.format} needs label_columns or tags")
             if self.separator is not None:
-                raise wrong("separator", "needs label_columns, which names the field with labels")
+                raise wrong("separator", "needs label_columns, the name of the field with labels")
             if self.weight is not None:
-                raise wrong(
-                    "weight", "is only for records with label_columns; items with x and y have their weight in weight"
-                )
+                raise wrong("weight", "needs label_columns; items with x and y have their weight in the field weight")
         lists = self.format == "ndjson" or self.separator is not None
         is_one = columns in (1, -1) and self.format != "ndjson" if isinstance(columns, int) else len(columns or ()) == 1
         if columns is not None and lists and not is_one:
-            raise wrong("label_columns", "must be one name: that of the column or field that lists the labels")
+            raise wrong("label_columns", "must be one name, that of the column or field that lists the labels")
         return {
             "label_columns": abs(columns) if isinstance(columns, int) else columns,
             "tags": self.tags,
@@ -212,10 +210,9 @@ class Dataset(DatasetMeta):
     label_details: dict[str, dict[str, str]] = Field(default_factory=dict)
     """`title`, `description` and `uri` of labels, as uploaded; empty if labels have none."""
     report: dict[str, Any] = Field(default_factory=dict)
-    """Report of what was understood of the file: `rows`, `columns` (with `kind`, `values`, `missing`, `example`,
-    `note`, `odd` and `odd_cells` with lines), `labels` with counts, `unlabelled` rows, rows `omitted` by reason,
-    `settings` of the file, the `first` rows as they are learnt, and `warnings`. Absent for datasets that are no
-    upload."""
+    """Report of how the file was read: `rows`, `columns` (with `kind`, `values`, `missing`, `example`, `note`, `odd`
+    and `odd_cells` with lines), `labels` with counts, `unlabelled` rows, rows `omitted` by reason, `settings` of the
+    file, the `first` rows as they are learnt, and `warnings`. Absent for datasets that were not uploaded."""
 
 
 class DatasetList(ResponseModel):
@@ -252,7 +249,7 @@ async def upload_dataset(
     query: Annotated[Upload, from_query(Upload)],
 ) -> dict[str, Any]:
     """Uploads a file as the body, or as multipart form data with the part `file`. The file can be gzipped, except for
-    npz. Further parts are `labels` (for arff, a Mulan XML file) and `label_details` (a JSON object with titles,
+    npz. Other parts are `labels` (for arff, a Mulan XML file) and `label_details` (a JSON object with titles,
     descriptions and URIs of labels). The file is parsed before the response. The header Location has the address of the
     dataset."""
     note(request.scope, dataset=query.name)
@@ -264,7 +261,8 @@ async def upload_dataset(
     with ExitStack() as stack:
         files = await receive(request, datasets, context.settings, stack)
         if LABELS in files and (query.format != "arff" or "labels" in options):
-            raise Problem("invalid_request", "the part labels is only for arff without the parameter label_columns")
+            detail = "the part labels is allowed only for arff, and only without the parameter label_columns"
+            raise Problem("invalid_request", detail)
         file = files.pop(FILE)
         record = await datasets.add(query.name, file, query.format, options, files)
     response.headers["Location"] = f"/v1/datasets/{query.name}"

@@ -30,7 +30,7 @@ class DoubtsRequest(RequestModel):
     """Search for doubtful labels."""
 
     label: Name | None = None
-    """Only label to judge; null for all."""
+    """The only label to judge; null for all labels."""
     top: Annotated[int, Field(strict=True, ge=1, le=MAX_DOUBTS)] = 100
     """Maximum number of doubts in each of the two lists."""
     last: Annotated[int, Field(strict=True, ge=1, le=MAX_EXAMINED)] = 100_000
@@ -41,10 +41,10 @@ class WhichDoubts(Parameters):
     """Part of the newest list of doubts."""
 
     kind: one_of(("missing", "wrong")) = "missing"  # type: ignore[valid-type]
-    """`missing`: labels that are probable, but were not given. `wrong`: labels that are improbable, but were given; a
-    person must judge these, because many are right."""
+    """`missing`: probable labels that the example does not have. `wrong`: improbable labels that it has; a person must
+    judge them, because many are right."""
     label: Name | None = None
-    """Only label to list."""
+    """The only label to list."""
     top: up_to(MAX_DOUBTS) = 100  # type: ignore[valid-type]
     """Maximum number of doubts listed."""
 
@@ -87,11 +87,11 @@ class ListedDoubt(DoubtedPlace):
     neighbours: float
     """Share of the ten most similar examples that have the label, weighted by their similarity."""
     similar: list[DoubtedPlace]
-    """Similar examples that contradict the example: with a missing label, or without a wrong one; at most 3."""
+    """Similar examples that contradict the example, at most 3: they have the missing label, or lack the wrong one."""
     evidence: list[FeatureForDoubt] = Field(alias="for")
-    """Features that contradict the example, at most 5: for a missing label, or against a wrong one."""
+    """Features that contradict the example, at most 5: they speak for the missing label, or against the wrong one."""
     score: float
-    """Order of the list, in log-odds; higher is more doubtful."""
+    """Value by which the list is sorted, in log-odds; higher is more doubtful."""
     existed: bool
     """Whether the model had the label when it learnt the example."""
 
@@ -174,8 +174,8 @@ async def list_doubts(
 )
 async def search_doubts(request: Request, response: Response, context: ContextOf, access: AccessOf, name: str) -> Job:
     """Queues a job that searches for doubtful labels in the examples that the model has learnt. The header Location has
-    the address of the job, which has no result but the list. If there is such a job for the current position, it is
-    returned instead. For a follower, the examples are those of its leader."""
+    the address of the job; its only result is the list. If a job for the current position exists, it is returned
+    instead. For a follower, the examples are those of its leader."""
     leader = await leader_of(context, access, name)
     async with context.registry.use(leader) as hosted:
         replica = online(hosted)
@@ -192,7 +192,8 @@ async def search_doubts(request: Request, response: Response, context: ContextOf
 
 
 async def leader_of(context: Context, access: Access, name: str) -> str:
-    """Return the name of the model whose log has the examples; raise ModelFollows if the caller may not see it."""
+    """Return the name of the model whose log has the examples; raise ModelFollows if the caller may not see this
+    model."""
     async with context.registry.use(name) as hosted:
         replica: Replica = online(hosted)
         if replica.follow is None:
@@ -208,7 +209,7 @@ def current_label(model: OnlineModel, label: str) -> str:
 
 
 def _is_open(model: OnlineModel, row: dict[str, Any], label: str | None) -> bool:
-    """Return whether a doubt is to be listed: the label is learnt, and no person has checked it since."""
+    """Return whether to list a doubt: the model learns the label, and no person has checked it since."""
     name = current_label(model, row["label"])
     if name in model.hidden or name not in model.labels or label not in (None, name):
         return False

@@ -39,7 +39,8 @@ class UpdateEvent(At):
 
 
 class DriftEvent(At):
-    """Event: a drift detector fired. It precedes the update of its example, and has the id of the event before that."""
+    """Event: a drift detector fired. It precedes the update of the example, and has the id of the event before this
+    update."""
 
     updates: int
     """Number of examples learnt, including the one at which the detector fired."""
@@ -48,7 +49,8 @@ class DriftEvent(At):
 
 
 class ParityEvent(At):
-    """Event: the gate of a promise of parity opened or closed. It precedes the update that did it."""
+    """Event: the gate of a promise of parity opened or closed. It precedes the update that opened or closed the
+    gate."""
 
     updates: int
     """Number of examples learnt so far."""
@@ -89,13 +91,14 @@ class LabelEvent(At):
     updates: int
     """Number of examples learnt so far."""
     label: str | None
-    """Name of the label from now on; null if it was retired."""
+    """New name of the label; null if the label was retired."""
     change: Literal["new", "described", "renamed", "merged", "retired", "paused", "resumed", "restored"]
     """The change of the label."""
     before: str | None = None
     """Earlier name; null for a new label."""
     alike: str | None = None
-    """Earlier label that a new label differs from only in case, spaces or Unicode form; null without one."""
+    """Earlier label that differs from a new label only in case, spaces or Unicode form; null if there is no such
+    label."""
 
 
 class DroppedEvent(ResponseModel):
@@ -143,7 +146,7 @@ async def watch_model(
     replica = await context.registry.get(name)
     if after is not None and _ahead(after, replica) and await replica.sync() is None:
         replica = await context.registry.get(name)
-        if _ahead(after, replica):  # the position is of an earlier model of this name, or of a lost log
+        if _ahead(after, replica):  # the position belongs to an earlier model of this name, or to a lost log
             after = START
     return EventStream(
         replica.events.subscribe(after, query.kind),

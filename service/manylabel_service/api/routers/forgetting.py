@@ -31,14 +31,14 @@ _Position = Annotated[str, Field(strict=True, max_length=64, json_schema_extra={
 
 
 class ForgetRequest(Documented):
-    """Request to forget examples: either those with a reference, or those of some entries of the log."""
+    """Request to forget the examples with some references, or the examples of some entries of the log."""
 
     model_config = ConfigDict(extra="forbid")
 
     refs: Annotated[list[_Ref], Field(min_length=1, max_length=MAX_SELECTED, fail_fast=True)] | None = None
     """References (`ref`) of the examples."""
     positions: Annotated[list[_Position], Field(min_length=1, max_length=MAX_SELECTED, fail_fast=True)] | None = None
-    """Positions of entries of the log, all of whose examples are forgotten."""
+    """Positions of entries of the log; all examples of these entries are forgotten."""
 
 
 class ForgetReceipt(ResponseModel):
@@ -88,7 +88,7 @@ class ForgetReceipt(ResponseModel):
     """`pending` until the next pass of the archive has deleted the old model, then `purged`; null without an archive.
     """
     error: str | None
-    """Reason why it failed."""
+    """Reason why the request failed."""
 
 
 class ForgetReceipts(ResponseModel):
@@ -102,7 +102,7 @@ class Verification(ResponseModel):
     """Comparison of stored states with the replayed history."""
 
     equal: bool
-    """Whether all are equal, bit for bit."""
+    """Whether all states are equal, bit for bit."""
     since: str
     """Position at which the history of the model begins."""
     position: str
@@ -110,7 +110,7 @@ class Verification(ResponseModel):
     states: int
     """Number of states that were compared."""
     differs_at: str | None
-    """Position of the first that differs; null if none does."""
+    """Position of the first state that differs; null if all are equal."""
 
 
 @router.endpoint(
@@ -124,10 +124,10 @@ class Verification(ResponseModel):
     status=202,
 )
 async def forget(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
-    """Removes examples from the history, the log and the model: afterwards its state is that of a model which never
-    saw them. The entries stay in the log, without these examples, so positions stay valid, and a repeated update is not
-    learnt again. The model continues to serve. Returns a receipt that is running; the header Location has its
-    address."""
+    """Removes examples from the history, the log and the model: afterwards the state is the same as if the model had
+    never seen them. The entries stay in the log without these examples, so that positions stay valid and a repeated
+    update is not learnt again. The model continues to serve. Returns a receipt that is running; the header Location has
+    its address."""
     async with context.registry.use(name) as model:
         replica = online(model)
         replica.check_leads()
@@ -141,7 +141,7 @@ async def forget(request: Request, response: Response, context: ContextOf, name:
 
 
 def _positions(wanted: ForgetRequest) -> list[str]:
-    """Return the positions to forget, each once; raise a Problem for invalid ones."""
+    """Return the positions to forget, without duplicates; raise a Problem for an invalid position."""
     if (wanted.refs is None) == (wanted.positions is None):
         raise invalid((), "must have either refs or positions")
     positions = dict[str, None]()
@@ -184,8 +184,8 @@ async def read_receipt(context: ContextOf, name: str, id: str) -> dict[str, Any]
     ["model_follows", "limit_exceeded", *HISTORY],
 )
 async def verify(context: ContextOf, name: str) -> Verification:
-    """Replays the history of the model from its earliest state to the present one, and compares each stored state
-    with the replayed one, bit for bit."""
+    """Replays the history of the model from the earliest state to the current one, and compares each stored state with
+    the replayed state, bit for bit."""
     async with context.registry.use(name) as model:
         replica = online(model)
         replica.check_leads()

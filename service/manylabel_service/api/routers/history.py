@@ -55,7 +55,7 @@ class AuditOfEntry(ResponseModel):
 
 
 class CorrectedExample(ResponseModel):
-    """Learnt example that a correction is about."""
+    """Learnt example that is corrected."""
 
     position: str
     """Position of the entry of the example."""
@@ -76,15 +76,15 @@ class HistoryEntry(At):
     examples: list[LoggedExample] | None = None
     """Examples of an update; of a correction, the corrected example, or none if its labels were confirmed."""
     corrects: CorrectedExample | None = None
-    """Example that a correction is about."""
+    """Example that is corrected."""
     prediction_ids: list[str] | None = None
-    """Ids of the stored predictions whose labels an update has."""
+    """Ids of the stored predictions that an update labels."""
     stream: LoggedStream | None = None
     """Position of an update in its stream."""
     to: str | None = None
     """Position to which a rollback returns, or new name of a label that was renamed or merged."""
     label: str | None = None
-    """Name of a label that was changed, or of which a suggestion was dismissed or a change undone."""
+    """Name of the label that was changed, whose suggestion was dismissed, or whose change was undone."""
     undoes: str | None = None
     """Position of the change that was undone."""
     suggestion: Kind | None = None
@@ -106,7 +106,7 @@ class HistoryEntry(At):
     answered: int | None = None
     """Number of answers that were served without the teacher."""
     empty: int | None = None
-    """Number of those without a label."""
+    """Number of answers without a label that were served without the teacher."""
     unsure: int | None = None
     """Number of predictions for which the teacher was to be asked because they were unsure."""
     idempotency_key: str | None = None
@@ -134,9 +134,9 @@ class WhichEntries(Parameters):
     """Range of the entries of the log."""
 
     after: _Moment | None = Field(default=None, alias="from")
-    """Entries after this position, or from this time on; without it, from the beginning of the history."""
+    """Position after which, or time from which, entries are returned; default: the beginning of the history."""
     to: _Moment | None = None
-    """Entries up to this position or time, which is included; without it, up to the end."""
+    """Position or time up to which entries are returned, inclusive; default: the end."""
     limit: up_to(MAX_ENTRIES) = 1_000  # type: ignore[valid-type]
     """Maximum number of entries."""
 
@@ -191,7 +191,8 @@ def _line(entry: Entry) -> bytes:
         if change.corrects is not None:
             position, index, labels, _ = change.corrects
             line |= {"kind": "correction", "corrects": {"position": position, "index": index, "labels": labels}}
-        # One at a time, because the numbers of all as Python objects would take ten times the bytes of the entry.
+        # One example at a time, because the numbers of all examples as Python objects would take ten times the bytes of
+        # the entry.
         examples = b',"examples":[' + b",".join(_json(_example(each)) for each in change.examples) + b"]"
         if change.prediction_ids is not None:
             line["prediction_ids"] = change.prediction_ids

@@ -68,9 +68,9 @@ class TrainerDescription(ResponseModel):
     params: dict[str, Any]
     """JSON schema of the parameters: types, bounds, defaults."""
     search: dict[str, list[float]]
-    """Values that a search tries if it names none."""
+    """Values that a search tries by default."""
     rbf_search: dict[str, list[float | str]]
-    """Further values that it tries if the kernel is `rbf`, for parameters at their defaults."""
+    """Additional values that a search tries if the kernel is `rbf`, for parameters that have their defaults."""
 
 
 class TrainerList(ResponseModel):
@@ -161,8 +161,9 @@ async def read_job_log(context: ContextOf, access: AccessOf, id: str) -> JobLog:
     openapi_extra=resumable(r"^[0-9]+$"),
 )
 async def watch_job(request: Request, context: ContextOf, access: AccessOf, id: str) -> Response:
-    """Sends `state` when it changes, `progress` (the latest one for a slow client), and `log` for each line. The events
-    begin with the current state, or after the event in the header Last-Event-ID. The stream ends with the job."""
+    """Sends `state` when the state changes, `progress` (to a slow client only the latest), and `log` for each line of
+    the log. The events begin with the current state, or after the event in the header Last-Event-ID. The stream ends
+    when the job ends."""
     after = last_event_id(request, _read_revision, "must be the id of an event of this job, sent once")
     job = await _job(context, access, id)
     return EventStream(
@@ -245,7 +246,7 @@ def _path_in_job(location: Sequence[str | int]) -> Path:
 
 
 def _without_forms(location: Sequence[str | int]) -> Path:
-    """Return a path without the parts that only name the tried type of value."""
+    """Return a path without the parts that pydantic inserts for the type that it tried."""
     if location[:2] == ("search", "params"):
         return tuple(location[:3]) + tuple(part for part in location[3:] if isinstance(part, int) or part in _RANGE)
     if location[:1] == ("params",):

@@ -111,7 +111,7 @@ class KeyStatus(ResponseModel):
     models: list[str]
     """Models, datasets and job targets that the key includes: names, or prefixes of names that end in `*`."""
     created_at: str
-    """RFC 3339, UTC, like the other times."""
+    """Creation time (RFC 3339, UTC, like all times)."""
     expires_at: str | None
     """Expiry; null for never."""
     revoked_at: str | None
@@ -165,7 +165,8 @@ async def create_key(request: Request, response: Response, context: ContextOf, a
 
 @router.endpoint("GET /v1/keys", "List keys", "admin", KeyList)
 async def list_keys(context: ContextOf, access: AccessOf) -> dict[str, Any]:
-    """Lists the keys whose permissions do not exceed the caller's, newest first, including expired and revoked ones."""
+    """Lists the keys whose permissions do not exceed those of the caller's key, newest first, including expired and
+    revoked keys."""
     context.registry.require_ready()
     keys, damaged = await context.keyring.list(access)
     return {"keys": list(map(_status, keys)), "damaged": damaged}
@@ -206,7 +207,8 @@ async def revoke_key(context: ContextOf, access: AccessOf, key_id: str) -> Respo
     """Revokes a key: this server rejects it at once, other servers of the store within a second. Revoked keys stay in
     the list until the limit of keys is reached. A damaged key is deleted; the caller's key must include all models. If
     the store is full or unavailable, the response is 202: this server rejects the key, and tries every second to store
-    the revocation. Until that succeeds, other servers accept the key, and so does this one after a restart."""
+    the revocation. Until the revocation is stored, other servers accept the key, and so does this server after a
+    restart."""
     context.registry.require_ready()
     unstored = await context.keyring.revoke(key_id, access)
     return None if unstored is None else json_response(_status(unstored), 202)

@@ -42,7 +42,7 @@ class WhichSuggestions(Parameters):
     """Part of the suggestions."""
 
     kind: one_of(KINDS) | None = None  # type: ignore[valid-type]
-    """Only kind to list."""
+    """The only kind to list."""
     top: up_to(MAX_SUGGESTIONS) = 100  # type: ignore[valid-type]
     """Maximum number of suggestions of each kind."""
 
@@ -55,10 +55,10 @@ class SuggestionEvidence(ResponseModel):
     together: int | float
     """Number of examples with both labels."""
     changes: int | float
-    """Number of learnt examples whose labels would be others."""
+    """Number of learnt examples whose labels would change."""
     alike: float | None
-    """Likeness of the two labels to a model that has not learnt the examples: 1 if it cannot tell them apart; null if
-    not computed."""
+    """Similarity of the two labels for a model that has not learnt the examples: 1 if it cannot tell them apart; null
+    if not computed."""
     means: list[float] | None
     """For a vague label, its mean probability on examples with and without the label; null for other kinds."""
     last_seen: list[int | None]
@@ -78,11 +78,11 @@ class Suggestion(ResponseModel):
 
     kind: Kind
     """`name` and `merge`: merge the label into the other one. `parent`: the label implies the other one. `pause`: the
-    label is no longer used. `vague`: the model cannot tell the label; define it better, or do without it."""
+    label is no longer used. `vague`: the model cannot recognise the label; define it better, or stop using it."""
     why: Why
-    """Rule that holds: the names differ in `spelling`, in number (`plural`) or by a `slip`; the labels are given
-    `together`, or are `alike`; the parent is `implied`; the label is `unused` or `rare`; the model finds it
-    `unlearnable`."""
+    """Reason: the names differ in `spelling`, in number (`plural`) or in one letter (`slip`); the labels occur
+    `together`, or are `alike`; the parent is `implied`; the label is `unused` or `rare`; the model cannot learn it
+    (`unlearnable`)."""
     label: str
     """Label to change."""
     into: str | None
@@ -99,7 +99,7 @@ class LabelHealth(ResponseModel):
     """Suggestions for the labels of a model."""
 
     job: str | None
-    """Id of the search that found what needs the examples; null without a search."""
+    """Id of the search for suggestions that need the examples; null without a search."""
     position: str | None
     """Position of the log up to which the search examined the examples."""
     examined: int | None
@@ -113,8 +113,8 @@ async def suggest_changes(
     context: ContextOf, access: AccessOf, name: str, query: Annotated[WhichSuggestions, from_query(WhichSuggestions)]
 ) -> Response:
     """Suggests labels to merge, to put under a parent, to pause or to define better, with evidence and the request that
-    applies the suggestion. Nothing is changed. Equal names in other spellings, and rare labels that are no longer used,
-    come from the current counts. The other suggestions come from the newest finished search for doubtful labels. A
+    applies the suggestion. Nothing is changed. Different spellings of a name, and rare labels that are no longer used,
+    are found from the current counts. Other suggestions come from the newest finished search for doubtful labels. A
     follower has the suggestions for its leader."""
     leader = await leader_of(context, access, name)
     async with context.registry.use(leader) as hosted:
@@ -146,7 +146,7 @@ class DismissRequest(RequestModel):
     label: Name
     """Label of the suggestion."""
     other: Name | None = None
-    """Label to merge into, or parent; only for suggestions about two labels, which need it."""
+    """Label to merge into, or parent; required for suggestions about two labels, and otherwise not allowed."""
 
 
 @router.endpoint(
@@ -160,9 +160,9 @@ class DismissRequest(RequestModel):
     keyed=True,
 )
 async def dismiss(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
-    """Dismisses a suggestion, from this position in the log, on every server: it is not listed until the number of
-    examples of its rarer label has doubled. Two labels whose merge is dismissed are not suggested for a merge for any
-    reason. Nothing else changes."""
+    """Dismisses a suggestion on every server, from this position in the log: it is listed again only when the number of
+    examples of its rarer label has doubled. If a merge is dismissed, the two labels are not suggested for a merge for
+    any other reason. Nothing else changes."""
     async with context.registry.use(name) as model:
         replica = online(model)
         wanted, raw = await read_model(request, DismissRequest)
@@ -189,10 +189,10 @@ class DryRunRequest(DismissRequest):
     status=202,
 )
 async def try_suggestion(request: Request, response: Response, context: ContextOf, access: AccessOf, name: str) -> Job:
-    """Queues a job that learns the examples of the log twice with a new model, as they are and with the suggestion
-    applied from the first example on. Its `result` has the prequential metrics of both; the model does not change. The
-    header Location has the address of the job. If there is such a job for the current position, it is returned instead.
-    For a follower, the examples are those of its leader."""
+    """Queues a job that learns the examples of the log twice with new models: once as they are, and once with the
+    suggestion applied from the first example on. Its `result` has the prequential metrics of both; the model does not
+    change. The header Location has the address of the job. If a job for the suggestion and the current position exists,
+    it is returned instead. For a follower, the examples are those of its leader."""
     leader = await leader_of(context, access, name)
     async with context.registry.use(leader) as hosted:
         replica = online(hosted)
@@ -234,7 +234,7 @@ def _check_applicable(model: OnlineModel, kind: Kind, label: str, other: str | N
 
 
 def _check_pair(wanted: DismissRequest) -> None:
-    """Reject a suggestion about two labels without the other label, or about one label with another."""
+    """Raise a Problem if a suggestion about two labels lacks the other label, or one about one label has another."""
     if (wanted.kind in PAIRS) != (wanted.other is not None):
         needed = "is missing: the suggestion is about two labels" if wanted.kind in PAIRS else "must be missing"
         raise invalid(("other",), needed)
@@ -251,7 +251,7 @@ class Undone(UpdateResponse):
     """Result of undoing a change of labels."""
 
     how: Literal["rollback", "inverse"]
-    """`rollback`: no later entry had changed the model, and its state is that of before the change. `inverse`: later
+    """`rollback`: no later entry had changed the model, so it has the state from before the change. `inverse`: later
     entries stay, and only the change was undone."""
 
 
@@ -266,10 +266,10 @@ class Undone(UpdateResponse):
     keyed=True,
 )
 async def undo(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
-    """Undoes a change of a label (rename, merge, pause, resumption, retirement), of groups and parents, or a dismissal,
-    on every server. The undo is a new entry of the log. Everything learnt since stays; updates that named a merged
-    label stay learnt as the other label. Labels that a change of groups has declared stay. A later change of the same
-    label, or of the groups, must be undone first."""
+    """Undoes a change of a label (rename, merge, pause, resumption, retirement), a change of groups and parents, or a
+    dismissal, on every server. The undo is a new entry of the log. Everything learnt since then stays: for example,
+    updates that named a merged label stay learnt as the other label. Labels that a change of groups declared stay, too.
+    A later change of the same label, or of the groups, must be undone first."""
     async with context.registry.use(name) as model:
         replica = online(model)
         wanted, raw = await read_model(request, UndoRequest)

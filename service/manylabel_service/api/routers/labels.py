@@ -43,7 +43,7 @@ class Waiting(Parameters):
     """Parameters of the list of stored predictions."""
 
     order: one_of(("newest", "uncertainty", "review")) = "newest"  # type: ignore[valid-type]
-    """Order: newest first, or most uncertain first; `review` lists only those that need review, most uncertain
+    """Order: newest first, or most uncertain first; `review` lists only predictions that need review, most uncertain
     first."""
     limit: up_to(MAX_LISTED) = 20  # type: ignore[valid-type]
     """Maximum number of rows listed."""
@@ -58,8 +58,8 @@ class Waiting(Parameters):
     query=Waiting,
 )
 async def list_predictions(request: Request, name: str) -> Response:
-    """Lists stored predictions that have not been labelled yet, with what the model predicts now. With `uncertainty`,
-    those with a label closest to its decision threshold come first, and near-duplicates of earlier ones last."""
+    """Lists stored predictions that have no labels yet, with the current predictions of the model. With `uncertainty`,
+    predictions with a label near its decision threshold come first, and near-duplicates of others come last."""
     context = context_of(request)
     wanted = read_parameters(request, Waiting)
     async with context.registry.use(name) as model:
@@ -90,9 +90,9 @@ class _Truth(NamedTuple):
     keyed=True,
 )
 async def label_predictions(request: Request, name: str) -> Response:
-    """Learns the stored features with the submitted labels; metrics count the prediction that was served. Labels of one
-    id can arrive in parts: `y` as an object with some labels, the others later, each once. A batch is learnt in order,
-    completely or not at all. A trained model learns nothing; only its metrics change."""
+    """Learns the stored features with the submitted labels; metrics count the prediction that was served. The labels of
+    one prediction can be sent in parts: `y` is an object with some labels, and later requests send others, each once. A
+    batch is learnt in order, completely or not at all. A trained model learns nothing; only its metrics change."""
     context = context_of(request)
     limits = context.settings.limits
     async with context.registry.use(name) as hosted:
@@ -144,7 +144,8 @@ async def _learn(replica: Replica, items: Items[_Truth], key: IdempotencyKey | N
 
 
 def _in_the_body(error: InvalidExample) -> InvalidExample:
-    """Return the error with the field path of the prediction's id, because the features are not in the body."""
+    """Return the error with the field path of the prediction's id instead of the features, which are not in the
+    body."""
     if error.path[0] != "x":
         return error
     place = "".join(f"/{part}" for part in error.path)

@@ -54,10 +54,10 @@ class Predicting(Parameters):
 
     keep: one_of(("false", "true", "record", "asked")) = "false"  # type: ignore[valid-type]
     """Whether to store the predictions, so that labels can be submitted later. With `record`, the server also stores
-    the examples as posted. With `asked`, it stores only the predictions with `ask` or `check` of a model that promises
-    parity."""
+    the examples as posted. With `asked`, the server stores only predictions with `ask` or `check`, for a model that
+    promises parity."""
     at_least: Annotated[str, AfterValidator(read_position), _WRITTEN] | None = None
-    """Position in the model's log that the response must include."""
+    """Position in the model's log up to which the response must include all updates."""
     version: Number | None = None
     """Version of a trained model; default: the served one."""
 
@@ -173,7 +173,7 @@ async def update(request: Request, name: str) -> Response:
     keyed=True,
 )
 async def predict_update(request: Request, name: str) -> Response:
-    """Learns examples like `update`, and returns what was predicted for each just before it was learnt."""
+    """Learns examples like `update`, and returns the prediction made just before each was learnt."""
     return await _learn(request, name, "predict-update")
 
 

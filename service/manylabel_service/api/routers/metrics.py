@@ -26,7 +26,7 @@ class GateOfPromise(ResponseModel):
     state: Literal["learning", "open", "closed"]
     """`learning`: the gate has never been open. `closed`: it closed because there were too many errors."""
     why: str
-    """Reason for the state, such as "11 of 15 right in the shadow"."""
+    """Reason for the state, such as "11 of 15 correct in shadow mode"."""
     room: int
     """Number of errors that the gate tolerates before it closes."""
     openings: int
@@ -34,14 +34,14 @@ class GateOfPromise(ResponseModel):
 
 
 class NumbersOfPromise(ResponseModel):
-    """Counts of applied labels and settled examples, by true labels; shares are null if undefined."""
+    """Counts of applied labels and settled examples, compared with true labels; shares are null if undefined."""
 
     applied: int
     """Number of labels applied unseen, with known truth."""
     wrong: int
-    """Number of those that were wrong."""
+    """Number of labels applied unseen that were wrong."""
     precision: float | None
-    """Share of right labels among those applied."""
+    """Share of the applied labels that were right."""
     true: int
     """Number of true labels."""
     recall: float | None
@@ -88,7 +88,7 @@ class LabelOfParity(ResponseModel):
 
 
 class FoundByPeople(ResponseModel):
-    """Answers of the model and of the teacher that people have labelled too."""
+    """Answers of the model and of the teacher that people have also labelled."""
 
     model_right: int
     """Number of answers served without the teacher that a person confirmed."""
@@ -109,8 +109,7 @@ class FoundByPeople(ResponseModel):
 
 
 class AccountOfParity(ResponseModel):
-    """Account of a promise of parity. Only stored predictions count; of labels, only those of the teacher, except in
-    `people`."""
+    """Account of a promise of parity. Only stored predictions and labels of the teacher count, except in `people`."""
 
     parity: float
     """Promised mean agreement with the teacher of the answers served without it."""
@@ -119,21 +118,22 @@ class AccountOfParity(ResponseModel):
     agreement: Literal["exact", "f1"]
     """Agreement of two label sets."""
     audit_rate: float
-    """Least share of sure examples for which the teacher is asked."""
+    """Minimum share of sure examples for which the teacher is asked."""
     state: Literal["learning", "open", "closed"]
-    """`learning`: the teacher has labelled all examples so far. `closed`: it does so again, after audits disagreed."""
+    """`learning`: the teacher has labelled all examples so far. `open`: the model answers sure examples. `closed`:
+    after disagreements in audits, the teacher labels all examples again."""
     audit_rate_now: float
     """Share of sure examples for which the teacher is asked now; 1 unless the state is `open`."""
     answered: int
     """Number of answers served without the teacher. Servers log their counts every 100 predictions or every second."""
     empty_share: float | None
-    """Share of these answers without a label; null without any."""
+    """Share of `answered` without a label; null if `answered` is 0."""
     asked: int
     """Number of predictions for which the teacher was to be asked."""
     calls_saved: float | None
-    """Share of predictions answered without the teacher; null without any."""
+    """Share of predictions answered without the teacher; null if there are no predictions."""
     audits: int
-    """Number of those in `asked` that were audits of sure examples."""
+    """Number of audits of sure examples; part of `asked`."""
     audits_waiting: int
     """Number of audits that wait for the teacher's labels."""
     audits_without_answer: int
@@ -141,13 +141,13 @@ class AccountOfParity(ResponseModel):
     estimated_wrong: float
     """Estimated number of sure examples on which the model and the teacher disagree, while the state was `open`."""
     spread: float
-    """Standard error of this estimate."""
+    """Standard error of `estimated_wrong`."""
     allowed: float
     """Number of disagreements that the promise allows for the same examples."""
     openings: int
     """Number of times that the state became `open`."""
     people: FoundByPeople
-    """Findings of people; they change neither the account nor `ask`."""
+    """Results of checks by people; they change neither the account nor `ask`."""
     labels: list[LabelOfParity]
     """Labels that differed in audits, most often first; at most 20."""
 
@@ -157,9 +157,9 @@ class AccountOfPromise(PrecisionOfModel):
     `parity` is present."""
 
     gate: GateOfPromise | None = omitted_if_none()
-    """State of labels that may be applied unseen."""
+    """Gate of the labels that may be applied unseen."""
     settled_gate: GateOfPromise | None = None
-    """State of examples that need no review; null: every example needs review."""
+    """Gate of the examples that need no review; null: every example needs review."""
     total: NumbersOfPromise | None = omitted_if_none()
     """Numbers since the promise was made."""
     last_1000: NumbersOfPromise | None = omitted_if_none()
@@ -169,7 +169,7 @@ class AccountOfPromise(PrecisionOfModel):
     labels: list[LabelOfPromise] | None = omitted_if_none()
     """Labels that were applied, those with the lowest precision first; at most 100."""
     curve: list[RecallAtPrecision] | None = omitted_if_none()
-    """Estimates of the recall at other precisions, by the latest examples."""
+    """Estimates of the recall at other precisions, from the latest examples."""
     parity: AccountOfParity | None = omitted_if_none()
     """Account of the promise of parity; present if there is one."""
 
@@ -180,23 +180,23 @@ class MetricsOfSource(ResponseModel):
     examples: int
     """Number of examples with labels of this source."""
     learnt: int
-    """Number of those that were learnt."""
+    """Number of these examples that were learnt."""
     precision: float | None
     """Share of predicted labels that are true according to the source, over all decisions."""
     recall: float | None
     """Share of the source's true labels that were predicted."""
     micro_f1: float | None
-    """F1 of both."""
+    """F1 of `precision` and `recall`."""
 
 
 class Metrics(BothMeasures, Counted):
     """Prequential metrics of a model at one position."""
 
     corrections: int | None = omitted_if_none()
-    """Number of corrections of learnt examples. The metrics count these examples with their first labels, once; omitted
-    for none."""
+    """Number of corrections of learnt examples. The metrics count a corrected example once, with its first labels;
+    omitted if there are no corrections."""
     by_source: dict[Literal["machine", "rule"], MetricsOfSource] | None = omitted_if_none()
-    """Agreement with labels that are not from people, by their source; present if there were any. All other metrics
+    """Agreement with labels that are not from people, by source; present if there are such labels. All other metrics
     count labels of people only."""
     promise: AccountOfPromise | None = omitted_if_none()
     """Accounts of the promises of precision and parity; present if the model has one."""
@@ -244,7 +244,7 @@ class MetricsHistory(Counted):
     """History of the prequential metrics of a model, in columns."""
 
     stride: int
-    """Number of examples between two points; there can be fewer before the last one. It doubles as the stream grows."""
+    """Number of examples between two points, fewer before the last point. It doubles as the stream grows."""
     examples: list[int]
     """Number of examples learnt at each point; the last point is the present."""
     cumulative: MeasureColumns
@@ -301,9 +301,9 @@ async def show_metrics(
 async def show_metrics_history(
     context: ContextOf, name: str, query: Annotated[WhichVersion, from_query(WhichVersion)]
 ) -> dict[str, Any]:
-    """Returns the metrics of the call without `/history` as columns over the number of examples learnt: at fewer than
-    256 equally spaced points, and at present. The points are part of the state: they are identical on every replica,
-    and a rollback restores those of its snapshot."""
+    """Returns the history of the metrics of `GET .../metrics` in columns, at fewer than 256 numbers of learnt examples
+    with equal distances, and at present. The points are part of the state: they are identical on every replica, and a
+    rollback restores those of its snapshot."""
     found = await measured(context, name, query.version)
     return {**metrics_history(found.state.label_facts), **found.place}
 
@@ -312,7 +312,8 @@ class WhichReliability(Parameters):
     """Label of the diagram."""
 
     label: str | None = None
-    """Label to count, once its relevant examples weigh ten; default: all labels together."""
+    """Label of the diagram, available when its relevant examples have a total weight of 10; default: all labels
+    together."""
 
 
 @router.endpoint(
@@ -325,10 +326,10 @@ class WhichReliability(Parameters):
 async def show_reliability(
     context: ContextOf, name: str, query: Annotated[WhichReliability, from_query(WhichReliability)]
 ) -> dict[str, Any]:
-    """Returns the reliability diagram: the share of true labels among those predicted with about the same probability.
-    Each example is predicted before it is learnt, and counts with every label whose truth is known. Delayed labels
-    count with the probabilities just before the example was learnt. The counts are part of the state: they are
-    identical on every replica, and a rollback restores those of its snapshot."""
+    """Returns the reliability diagram: for each range of probabilities, the share of the labels that were true. Each
+    example is predicted before it is learnt, and counts with every label whose truth is known. Delayed labels count
+    with the probabilities just before the example was learnt. The counts are part of the state: they are identical on
+    every replica, and a rollback restores those of its snapshot."""
     model = online(await context.registry.get(name), NoReliability)
     model.check_serving()
     if not model.has_probabilities:

@@ -123,7 +123,7 @@ class PauseRequest(_OfLabel):
 
 
 class ResumeRequest(_OfLabel):
-    """Request to resume a paused label, with what was learnt before the pause."""
+    """Request to resume a paused label; what was learnt before the pause is kept."""
 
 
 class RenameRequest(_OfLabel):
@@ -141,7 +141,7 @@ class MergeRequest(_OfLabel):
 
 
 class DescribeRequest(RequestModel):
-    """New details of labels, all of them or none."""
+    """New details of labels; either all labels change, or none."""
 
     labels: Annotated[
         dict[Annotated[Name, AfterValidator(check_name)], LabelEdit], Field(min_length=1, max_length=MAX_DESCRIBED)
@@ -198,7 +198,7 @@ async def rename_label(request: Request, response: Response, name: str) -> dict[
 )
 async def merge_label(request: Request, response: Response, name: str) -> dict[str, Any]:
     """Retires a label, and makes its names, including old ones, aliases of another label from this position in the log.
-    The other label retains what it has learnt, and takes over nothing from the merged one."""
+    The other label keeps what it has learnt; what the merged label has learnt is not added."""
     return await _relabel(request, response, name, MergeRequest)
 
 
@@ -236,8 +236,8 @@ async def pause_label(request: Request, response: Response, name: str) -> dict[s
     example={"label": "pets"},
 )
 async def resume_label(request: Request, response: Response, name: str) -> dict[str, Any]:
-    """Resumes a label: from this position in the log, on every server, it is learnt and predicted again, with what was
-    learnt before the pause."""
+    """Resumes a label: from this position in the log, on every server, it is learnt and predicted again. Everything
+    learnt before the pause is kept."""
     return await _relabel(request, response, name, ResumeRequest, paused=False)
 
 
@@ -307,7 +307,7 @@ async def set_promise(request: Request, response: Response, context: ContextOf, 
 
 
 def _check_count(document: Any) -> None:
-    """Reject more labels than a request may describe, before validating each."""
+    """Reject a request that describes too many labels, before each is validated."""
     labels = document.get("labels") if isinstance(document, dict) else None
     if isinstance(labels, dict):
         if len(labels) > MAX_DESCRIBED:

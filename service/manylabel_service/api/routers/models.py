@@ -62,7 +62,7 @@ async def create_model(request: Request, response: Response, context: ContextOf,
     names_of_clients = isinstance(document, dict) and isinstance(document.get("parents"), dict)
     check_all_known({**document, "parents": None} if names_of_clients else document, ())
     try:
-        # Parsing hundreds of thousands of names holds the interpreter lock for long.
+        # Parsing hundreds of thousands of names would hold the interpreter lock for long.
         large = len(raw) >= LARGE_BYTES
         wanted, spec = await asyncio.to_thread(_validated, document) if large else _validated(document)
     except ValidationError as error:
@@ -103,7 +103,7 @@ def _change(state: OnlineModel, wanted: schemas.ModelRequest) -> None:
 
 
 def _check_count(document: Any, settings: Settings) -> None:
-    """Reject more names than a model may have, and more fields than a label or group may have, before validating each.
+    """Reject too many names of labels or features, and too many fields of a label or group, before each is validated.
     Raises LimitExceeded or a Problem.
     """
     for kind, most in (("features", settings.max_features), ("labels", settings.max_labels)):
@@ -145,7 +145,7 @@ async def _begin(
 
 
 async def _forked(context: Context, name: str, source: schemas.ForkSource, document: Any) -> HostedModel:
-    """Create a model from the state of another one, without its requests."""
+    """Create a model from the state of another one, without its idempotency keys."""
     _check_fields(document, "fork", "a fork")
     try:
         at = None if source.at is None else read_moment(source.at)
@@ -154,7 +154,7 @@ async def _forked(context: Context, name: str, source: schemas.ForkSource, docum
     async with context.registry.use(source.model) as model, context.examining:
         states = [await online(model).state_at(model.position if at is None else at)]
         spec = states[0].online_spec.model_copy(update={"name": name})
-        return await context.registry.create(spec, states.pop())  # the model needs the memory of the state
+        return await context.registry.create(spec, states.pop())  # free the state, because the model needs the memory
 
 
 async def _like(context: Context, name: str, other: str, document: Any) -> HostedModel:
@@ -168,7 +168,7 @@ async def _like(context: Context, name: str, other: str, document: Any) -> Hoste
 
 
 def _check_fields(document: Any, field: str, new: str) -> None:
-    """Reject other fields than the name and the field with the model to copy."""
+    """Reject all fields except the name and the field with the model to copy."""
     for each in document:
         if each not in ("name", field):
             raise invalid((each,), f"must be omitted: {new} takes it from the other model")
@@ -201,13 +201,13 @@ class WhichModels(Parameters):
     """Parameters of the list of models."""
 
     leader: str | None = None
-    """Name of a model: the list has this model and its followers only, and no pages."""
+    """Name of a model: the list has only this model and its followers, on one page."""
     prefix: str = ""
     """Beginning of the names to list."""
     sort: one_of(("name", "used")) = "name"  # type: ignore[valid-type]
     """Order: `name`, or `used`, which lists the latest used models first."""
     after: str | None = None
-    """`next` of the previous page."""
+    """Value of `next` of the previous page."""
     limit: up_to(MAX_PAGE_MODELS) = MAX_PAGE_MODELS  # type: ignore[valid-type]
     """Maximum number of models of a page."""
 
@@ -291,8 +291,8 @@ def to_dict(replica: HostedModel) -> dict[str, Any]:
     openapi_extra=body(media_type="application/octet-stream"),
 )
 async def upload_model(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
-    """Creates a model from a downloaded snapshot, of this server or another. The new model predicts like the old one
-    and continues from there; it does not know the old one's idempotency keys and stored predictions."""
+    """Creates a model from a downloaded snapshot, of this server or another. The new model has the state of the
+    snapshot, but not the idempotency keys and stored predictions of the old model."""
     if not names.valid(name):
         raise wrong("name", names.ALLOWED)
     context.registry.require_ready()
@@ -312,7 +312,7 @@ def _model(file: IO[bytes], size_bytes: int, settings: Settings) -> OnlineModel:
     data = mmap(file.fileno(), size_bytes, flags=MAP_PRIVATE) if size_bytes else b""
     try:
         model = OnlineModel.from_bytes(memoryview(data), partial(check_arrays, settings=settings), requests=False)
-    except (DamagedState, MemoryError) as error:  # damage can require any size
+    except (DamagedState, MemoryError) as error:  # a damaged file can require any size
         raise invalid((), f"must be an unchanged downloaded snapshot: {error}") from error
     if model.answers is not None:
         raise invalid((), "must be a snapshot of a model that learns online")

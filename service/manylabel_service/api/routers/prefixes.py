@@ -91,7 +91,8 @@ async def export_models(
 ) -> Response:
     """Downloads a tar file with the models whose names begin with the prefix. The file `NAME.safetensors` of an online
     model has its state, as a downloaded snapshot; `NAME.version` of a trained model has its served version, as a
-    downloaded version with names. The file omits a model that is deleted meanwhile, and one without a version."""
+    downloaded version with names. Models that are deleted meanwhile, and trained models without a version, are
+    omitted."""
     records = await _records(request, context, access, query.prefix)
     exported: list[str] = []
     with ExitStack() as stack:

@@ -69,8 +69,8 @@ class Ready(ResponseModel):
 
     ready: Literal[True]
     failed: list[str] = Field(default_factory=list)
-    """Models that this server has tried to restore and could not, as far as the caller may see them; present with the
-    scope `read`. The server log has the reasons."""
+    """Models that this server could not restore and that the caller may see; present with the scope `read`. The log of
+    the server has the reasons."""
     storage_gone_seconds: float | None = None
     """Seconds for which the store has been unreachable; absent while it is reachable."""
     archive_lag_seconds: float | None = None
@@ -101,7 +101,7 @@ class ReplicaDescription(ResponseModel):
     started_at: str
     ready: bool
     models: dict[str, str]
-    """Positions of the latest used models in memory; at most 100."""
+    """Positions of the most recently used models in memory; at most 100."""
     withheld: dict[str, str]
     """Models that the process must not serve, each with the error code; another release must serve them."""
 
@@ -136,7 +136,7 @@ async def is_ready(context: ContextOf, access: AccessOf) -> Ready:
     503 if the store had keys and has lost all of them. The first start on a machine compiles functions; `compiling` has
     the progress. A model that cannot be restored, or whose version cannot be loaded, is in `failed` and does not block
     the others. Without the store, predictions continue, and updates respond with 503. A caller without the scope `read`
-    learns only that the server is ready, and what is compiled."""
+    sees only that the server is ready, and the progress of compilation."""
     registry = context.registry
     check_ready(context)
     ready = Ready(ready=True)
@@ -202,7 +202,7 @@ async def scrape_metrics(context: ContextOf, access: AccessOf) -> Response:
 async def exposition(context: Context) -> bytes:
     """Return all series of this process."""
     registry, telemetry = context.registry, context.telemetry
-    # Keep counters of evicted models: a counter that resets distorts rate().
+    # Keep the counters of evicted models, because rate() is wrong if a counter restarts from 0.
     telemetry.keep(await registry.listing.existing(telemetry.models))
     resident = registry.resident()
     replicas = [replica for replica in resident if replica.serving and telemetry.has_series(replica.name)]

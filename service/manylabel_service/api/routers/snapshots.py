@@ -41,7 +41,7 @@ async def list_snapshots(context: ContextOf, name: str) -> schemas.SnapshotList:
     status=201,
 )
 async def take_snapshot(response: Response, context: ContextOf, name: str) -> schemas.Snapshot:
-    """Takes a snapshot of the current state, which newer ones replace. The header Location has its address."""
+    """Takes a snapshot of the current state; newer snapshots replace it later. The header Location has its address."""
     async with context.registry.use(name) as model:
         record = await online(model).take_snapshot()
         response.headers["Location"] = f"/v1/models/{name}/snapshots/{record.position}"

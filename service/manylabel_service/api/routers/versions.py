@@ -99,13 +99,13 @@ class PromotedFollower(At):
     model: str
     """Name of the leader, which has the algorithm and state of the follower from this position on."""
     follower: str
-    """Name of the follower, which has the algorithm and state that the leader had, and follows it."""
+    """Name of the follower, which now has the former algorithm and state of the leader, and follows it."""
     algorithm: str
-    """Algorithm of the model now."""
+    """Current algorithm of the model."""
     updates: int
     """Number of examples that the model has learnt."""
     since: str
-    """Position at which the history of the model begins now."""
+    """Position at which the history of the model now begins."""
 
 
 class LabelCorrelation(ResponseModel):
@@ -167,7 +167,7 @@ class PromoteRequest(RequestModel):
     """Request to serve a version of a trained model, or, without a version, to promote a follower."""
 
     version: Annotated[int, Field(strict=True, ge=1)] | None = None
-    """Number of the version; only for a trained model, and required there."""
+    """Number of the version; required for a trained model, and not allowed for a follower."""
     force: StrictBool = False
     """Whether to serve the version even if its features or scaling differ from those of the served version."""
 
@@ -192,9 +192,9 @@ async def list_versions(context: ContextOf, name: str) -> dict[str, Any]:
     keyed=True,
 )
 async def promote(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
-    """Serves a version of a trained model. This server serves it when the response arrives, and another server as soon
-    as it has loaded the version. Until then it predicts with the previous version. Promoting the previous version
-    switches back. A version with other features or scaling than the served one is rejected without `force`.
+    """Serves a version of a trained model. This server serves it when the response arrives. Another server predicts
+    with the previous version until it has loaded the new one. Promoting the previous version switches back. A version
+    with other features or scaling than the served one is rejected without `force`.
 
     A follower is promoted without a version, which needs the scope `admin`. Its leader continues with the algorithm and
     state of the follower, and the follower with the algorithm and state of the leader. Promoting the follower again
@@ -278,14 +278,14 @@ async def delete_version(context: ContextOf, name: str, version: str) -> None:
 
 
 def read_number(name: str, text: str) -> int:
-    """Return the number of a version in a path; raise VersionNotFound for anything else."""
+    """Return the number of a version in a path; raise VersionNotFound for other text."""
     if not (text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS):
         raise Problem("version_not_found", f"model {name!r} has no version {text[:50]!r}: versions are numbered from 1")
     return int(text)
 
 
 def _described(version: StoredVersion, served: int | None) -> dict[str, Any]:
-    """Return a version as `Version`, whose fields are those of its metadata and a few more."""
+    """Return a version as `Version`, which has the fields of the metadata and a few more."""
     meta = version.meta
     shared = {field.name for field in fields(meta)} & Version.model_fields.keys()
     return {

@@ -108,7 +108,7 @@ class WebhookStatus(ResponseModel):
     waiting: int
     """Number of queued events."""
     dropped: int
-    """Number of events dropped because the queue was full, which the receiver has not been notified of yet."""
+    """Number of events that were dropped because the queue was full, and that the receiver does not know of yet."""
     delivered: int
     """Number of delivered events."""
     failures: int
@@ -152,8 +152,9 @@ _EXAMPLE = {"url": "https://hooks.example.org/manylabel", "events": ["drift", "l
     status=201,
 )
 async def create_webhook(request: Request, response: Response, context: ContextOf, access: AccessOf) -> dict[str, Any]:
-    """Creates a webhook: the server posts events from now on to the address, signed with the secret, which only this
-    response contains. The caller's key must include all the models. The webhook stays active when that key is revoked.
+    """Creates a webhook: from now on, the server posts events to the address, signed with the secret. Only this
+    response contains the secret. The caller's key must include all the models. The webhook stays active if the key is
+    revoked.
     """
     wanted, _ = await read_model(request, WebhookDefinition)
     access.require_cover(["admin"], wanted.models)
@@ -223,7 +224,7 @@ async def _found(context: Context, access: Access, id: str) -> Webhook:
     context.registry.require_ready()
     webhook = await context.webhooks.get(id)
     if not access.covers(["admin"], webhook.models):
-        raise WebhookNotFound(id)  # its models may be of others, so it must not be distinguishable
+        raise WebhookNotFound(id)  # it must look like a missing one, as the caller may lack access to it
     return webhook
 
 

@@ -1,6 +1,6 @@
 """JSON of requests and responses that several endpoints share; the other models are in the files of their endpoints.
 
-Frequent and long responses are written without these models, for speed; tests validate them by the models.
+For speed, frequent and long responses are written without these models; tests validate the responses with the models.
 """
 
 # ruff: noqa: F403  (the modules contain only models, and naming each again would add two lists)

@@ -37,7 +37,7 @@ class Learning(ResponseModel):
     seen: int | float
     """Weighted number of examples in which the label was true."""
     needed: int
-    """Number of examples from which the label counts as learnt."""
+    """Number of examples at which the label counts as learnt."""
 
 
 class Prediction(ResponseModel):
@@ -49,7 +49,7 @@ class Prediction(ResponseModel):
     """Score minus threshold of each label; with `optimise`, half of the log-odds above the decision threshold. At most
     as many labels as `top` or the server allows, best first."""
     scores_of: int | None = None
-    """Number of labels of which `scores` lists the best; present only if some are omitted."""
+    """Total number of labels, of which `scores` lists the best; present only if labels are omitted."""
     learning: dict[str, Learning] | None = None
     """Labels of `scores` that have few examples; present with `top`, for an online model."""
     threshold: float
@@ -62,10 +62,10 @@ class Prediction(ResponseModel):
     review: bool | None = None
     """Whether the example needs review; present if the model promises a precision."""
     ask: bool | None = None
-    """Whether to ask the teacher; if false, serve `labels`, and submit none from the teacher. Present if the model
+    """Whether to ask the teacher. If false, serve `labels`, and submit no labels of the teacher. Present if the model
     promises parity, with `keep`."""
     why: Literal["unsure", "audit", "sure"] | None = None
-    """Reason to ask or not; `audit`: the answer may well do, and the teacher is asked to verify the promise."""
+    """Reason to ask or not; `audit`: the model is sure, but the teacher is asked to verify the promise."""
     check: Literal[True] | None = None
     """Present if a person should check the answer: a random 5 % of the answers served without the teacher."""
     explanations: dict[str, Explanation] | None = None
@@ -105,7 +105,7 @@ class UnlabelledPrediction(ResponseModel):
     auto: list[str] | None = None
     """Labels that could be applied unseen when the example was predicted; present if precision was promised."""
     review: bool | None = None
-    """Whether the example needed review then; present if precision was promised."""
+    """Whether the example needed review when it was predicted; present if precision was promised."""
     record: Any = None
     """The example as posted, if it was stored with `keep=record`."""
 

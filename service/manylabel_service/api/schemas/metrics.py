@@ -36,7 +36,7 @@ class WindowMeasures(Measures):
 
 
 class GroupMeasures(ResponseModel):
-    """Metrics of all decisions on labels with about the same number of earlier examples; 0 if undefined."""
+    """Metrics of all decisions on labels that had about the same number of earlier examples; 0 if undefined."""
 
     true: float
     """Weighted number of cases in which labels of the group were relevant."""
@@ -90,7 +90,7 @@ class PrecisionOfModel(ResponseModel):
     missed: float | None = omitted_if_none()
     """Share of all true labels that may be missed in examples without review."""
     audit_rate: float | None = omitted_if_none()
-    """Share of settled examples that are sent to review for audits, and least share of sure examples for which the
+    """Share of settled examples that are sent to review for audits, and minimum share of sure examples for which the
     teacher is asked."""
 
 
@@ -98,7 +98,8 @@ class PromiseOfModel(PrecisionOfModel):
     """Promise of precision, of parity with a teacher, or of both."""
 
     parity: float | None = omitted_if_none()
-    """Mean agreement with the teacher of the answers served without it; omitted without a promise of parity."""
+    """Mean agreement of the answers served without the teacher with the teacher's answers; omitted without a promise of
+    parity."""
     of: Source | None = omitted_if_none()
     """Source of the teacher's labels."""
     agreement: Literal["exact", "f1"] | None = omitted_if_none()

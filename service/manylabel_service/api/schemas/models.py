@@ -19,7 +19,7 @@ class SourcesOfModel(ResponseModel):
     """Factors of the weights of examples, by the source of their labels."""
 
     machine: float
-    """Factor for labels that a model has predicted and no person has checked; 0: nothing is learnt from them."""
+    """Factor for labels that a model has predicted and no person has checked; with 0, nothing is learnt from them."""
     rule: float
     """Factor for labels of a rule."""
 
@@ -63,13 +63,13 @@ class FieldOfModel(ResponseModel):
 
     name: str
     kind: Literal["number", "flag", "category", "text", "vector", "mixed"]
-    """`flag`: a number whose values were 0 and 1, or false and true; `mixed`: values of several kinds, each of which is
-    another feature."""
+    """`flag`: a number whose values were 0 and 1, or false and true; `mixed`: values of several kinds; each kind is a
+    separate feature."""
     share: float | None
-    """Share of the examples that have the field; null if `count` is."""
+    """Share of the examples that have the field; null if `count` is null."""
     count: int | None
-    """Number of examples that have the field. Null for texts and vectors, and unless `scaling` is auto. Each string of
-    a list of strings counts, so it may be too high there."""
+    """Number of examples that have the field. Null for texts and vectors, and unless `scaling` is auto. For lists of
+    strings the count may be too high, because each string counts."""
     examples: list[float | str]
     """Up to three values: the last number, and the first categories or words."""
     warnings: list[str]
@@ -105,19 +105,19 @@ class ModelStatus(At, _Spec):
     """The 100 fields that most examples have, texts and vectors first. Empty for numbered features, and for limits that
     hash features; numbers are listed if the model has at most 256. Absent in a list of models."""
     n_fields: int | None = omitted_if_none()
-    """Number of all fields. After a restart, each request reads 20,000 feature names, so the first ones may know only
-    some of them. Absent in a list of models."""
+    """Number of all fields. After a restart, each request reads 20,000 more feature names, so the first responses may
+    have too low a number. Absent in a list of models."""
     alike_labels: list[list[str]]
-    """Groups of labels that differ only in case, spaces or Unicode form, of each the most frequent label first; at most
-    100 groups of 100 labels."""
+    """Groups of labels that differ only in case, spaces or Unicode form; each begins with its most frequent label. At
+    most 100 groups of 100 labels."""
     metrics: BothMeasures
     loaded: Literal[True]
     """Whether the model is in the memory of this server."""
 
 
 class StoredModel(_Spec):
-    """Online model that is not in the memory of this server; the next request loads it. A new follower has this form
-    while it catches up."""
+    """Online model that is not in the memory of this server; the next request loads it. A new follower is described in
+    the same way while it catches up."""
 
     follow: FollowOfModel | None = omitted_if_none()
     """Followed model and range of its log; absent for a model that reads its own log."""
@@ -187,7 +187,7 @@ class DeletedModels(ResponseModel):
     """Models that were deleted."""
 
     deleted: list[str]
-    """Names of the models, those of their followers included."""
+    """Names of the models and of their followers."""
 
 
 class Snapshot(ResponseModel):

@@ -56,7 +56,7 @@ Ref = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_REF_BYTES),
 """Reference of an example, chosen by the client."""
 
 _UNIQUE: dict[str, JsonValue] = {"uniqueItems": True}
-"""Schema only: `translation` checks the value and names its field path."""
+"""Schema for OpenAPI only; `translation` checks that items are unique, and names the field path."""
 
 MAX_VIEWS = 1_000
 """Maximum number of views in an example; a model has far fewer."""
@@ -217,7 +217,7 @@ class TrainedNumbers(RequestModel):
 
 
 def form_of_trained(x: Any) -> str | None:
-    """Return the input kind of an example for a trained model, as `input_kind`, or "several" views."""
+    """Return the input kind of an example for a trained model, as `input_kind` does; "several" for views."""
     form = _form_of_inputs(x)
     return form if form == "several" else input_kind(x)
 
@@ -266,11 +266,12 @@ class UpdateItem(RequestModel):
     weight: Weight = 1.0
     """Factor of the loss of the example."""
     source: Source = "human"
-    """Source of the labels: a person; a model (`machine`), if no person has checked them; or a rule. Only the labels of
-    people count in metrics and for a promise of precision; `sources` of the model sets what it learns from others."""
+    """Source of the labels: a person; a model (`machine`), if no person has checked them; or a rule. Only labels of
+    people count in metrics and for a promise of precision; `sources` of the model sets how much it learns from other
+    labels."""
     ref: Ref = None
-    """Your reference for the example, 1 to 128 bytes: of the record that it was made from, or of the person that it is
-    about, such as a customer number. It is stored in the log only."""
+    """Your reference for the example, 1 to 128 bytes, such as the id of a record or a customer number. It is stored
+    only in the log."""
 
 
 class LabelItem(RequestModel):
@@ -409,7 +410,7 @@ class RollbackRequest(RequestModel):
     position: Annotated[str, Field(strict=True, json_schema_extra={"pattern": POSITION})] | None = None
     """Position of a snapshot, or of any entry in the history of the model."""
     time: Annotated[str, Field(strict=True, json_schema_extra={"format": "date-time"})] | None = None
-    """A time with an offset, instead of the position: the state after the last update up to then."""
+    """Time with an offset, instead of the position; the model returns to its state at that time."""
 
 
 class Batch(RequestModel):
@@ -449,7 +450,7 @@ class ForkSource(RequestModel):
     model: _ModelName
     """Name of the other online model."""
     at: StrictStr | None = None
-    """A position of its log, or a time with an offset; null: now."""
+    """Position of its log, or a time with an offset; null: now."""
 
 
 class FollowSource(RequestModel):
@@ -485,24 +486,24 @@ _Labels = Annotated[
 
 
 _BESIDES_SPEC = {"init_from", "fork", "like", "follow", "labels", "groups", "parents", "promise"}
-"""Fields of a request that are not fields of the spec, or have another form there."""
+"""Fields of a request that are not fields of the spec, or have another format in the spec."""
 
 
 class ModelRequest(ModelSpec):
     """Request to create a model."""
 
     labels: _Labels | None = None  # type: ignore[assignment]
-    """Null: labels get columns as they appear. A list of names, or of objects with a name and details: only these are
-    accepted."""
+    """List of names, or of objects with a name and details: the model accepts only these labels. Null: labels are added
+    when they first appear."""
     init_from: LinearSource | None = None
     """Null: the model starts empty. Otherwise it starts with the predictions of a linear version, for `falt`; if no
     `scaling` is set, with the scaling of that version."""
     fork: ForkSource | None = None
-    """Null: the model starts empty. Otherwise it starts with the state of another model, with its algorithm,
-    parameters, features and labels; only a name may be set as well."""
+    """Null: the model starts empty. Otherwise, it starts with the state of another model, including its algorithm,
+    parameters, features and labels; then only `name` may also be set."""
     like: _ModelName | None = None
-    """Null: the fields of the request count. Otherwise the name of an online model, the template. The new model has its
-    spec, labels, groups, parents and promise, and has learnt nothing. No other field than `name` may be set as well."""
+    """Name of an online model, the template: the new model gets its spec, labels, groups, parents and promise, but has
+    learnt nothing. Then only `name` may also be set. Null: the other fields define the model."""
     follow: FollowSource | None = None
     """Null: the model has its own log. Otherwise it learns from the log of another model, with its own spec, and
     rejects updates.
@@ -527,7 +528,7 @@ class ModelRequest(ModelSpec):
 
     @property
     def details(self) -> dict[str, Edit]:
-        """Details of the labels that have any."""
+        """Details of the labels that have details."""
         described = (label for label in self.labels or () if isinstance(label, DescribedLabel))
         return {label.name: label.model_dump(exclude={"name"}) for label in described}
 
@@ -548,7 +549,7 @@ class ModelRequest(ModelSpec):
     @classmethod
     def _note_scaling(cls, document: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         copies = isinstance(document, dict) and (document.get("fork") or document.get("like")) is not None
-        # A placeholder: a copy gets the algorithm of the other model.
+        # The algorithm is a placeholder: a copy gets that of the other model.
         wanted = handler({"algorithm": "falt", **document} if copies else document)
         wanted._leaves_scaling = isinstance(document, dict) and document.get("scaling") is None
         wanted._leaves_text = isinstance(document, dict) and document.get("text") is None

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Items(NamedTuple, Generic[T]):
-    """Converted items; `batch` is true if they were sent, and are returned, as a list."""
+    """Converted items of a body. `batch` is true if the body is a list of items; then the response is a list, too."""
 
     values: list[T]
     batch: bool
@@ -32,7 +32,7 @@ class Items(NamedTuple, Generic[T]):
 async def to_items(
     document: Any, convert: Callable[[Any, Path], T], described: type[Batch], max_examples: int
 ) -> Items[T]:
-    """Return the items of a body, each converted with its path; `described` has the fields of a batch. Raises a
+    """Return the converted items of a body, with their paths; `described` has the fields of a batch. Raises a
     Problem."""
     if isinstance(document, list):
         raise invalid((), 'must be an object; a batch is {"examples": [...]}')
@@ -41,7 +41,7 @@ async def to_items(
     check_known(document, ())
     examples = validated(Batch, document, described={(): described}).examples
     if len(examples) > max_examples:
-        raise batch_too_large(f"the batch has {len(examples):,} examples, and may have {max_examples:,}")
+        raise batch_too_large(f"the batch has {len(examples):,} examples; at most {max_examples:,} are allowed")
     values = [convert(item, ("examples", index)) async for index, item in in_slices(enumerate(examples))]
     return Items(values, batch=True)
 

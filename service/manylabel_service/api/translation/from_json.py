@@ -57,7 +57,7 @@ def read_position(value: str) -> str:
 
 def read_moment(value: str) -> str | int:
     """Return a position unchanged, or a time as milliseconds of Unix time; raises ValueError for other text."""
-    if _DATE.match(value):  # a date has the form of a position
+    if _DATE.match(value):  # a date without a time looks like a position
         if _PLUS_LOST.search(value):
             raise ValueError("must have %2B for the + of the offset in an address, where + is a space")
     else:
@@ -75,8 +75,8 @@ def to_features(
 ) -> Features:
     """Return the features of an item to predict at the path `at` of the body.
 
-    `max_fields` is the maximum number of numbers of the item, of its labels, and of its views together; None if the
-    body is too small to exceed it.
+    `max_fields` limits the numbers of the item, its labels, and the numbers of all its views together; None if the body
+    is too small to exceed the limit.
     """
     check_fields(item, at, max_fields)
     kind = PredictItem if at else PredictRequest
@@ -124,7 +124,8 @@ def to_example(
     alone: type[UpdateItem] = UpdateItem,
     max_fields: int | None = MAX_FIELDS,
 ) -> Example:
-    """Return an item to learn, with its labels; `alone` is the kind outside of a batch. Raises like `to_features`."""
+    """Return the example of an item to learn. `alone` is the schema of an item outside of a batch. Raises the errors of
+    `to_features`."""
     check_fields(item, at, max_fields)
     kind = UpdateItem if at else alone
     if _has_record(item):
@@ -142,7 +143,7 @@ def max_fields_of(body: bytes, most: int) -> int | None:
 
 
 def check_fields(item: Any, at: Path, max_fields: int | None) -> None:
-    """Refuse an item with too many fields, numbers or labels, before it is validated; raises a Problem."""
+    """Raise a Problem for an item with too many fields, numbers or labels, before it is validated."""
     if not isinstance(item, dict):
         return
     check_known(item, at)
@@ -152,7 +153,7 @@ def check_fields(item: Any, at: Path, max_fields: int | None) -> None:
 
 
 def check_count(value: Any, at: Path, max_fields: int) -> None:
-    """Refuse an object or a list with too many fields, numbers or labels; raises a Problem."""
+    """Raise a Problem for an object or a list with too many fields, numbers or labels."""
     if (count := _n_fields(value)) > max_fields:
         raise invalid(at, f"must have at most {max_fields:,} fields, numbers or labels, has {count:,}")
 
@@ -176,7 +177,7 @@ def _has_record(item: Any) -> bool:
 
 
 def record_features(x: Any, at: Path, max_features: int, records: RecordEncoder) -> Features:
-    """Return the features of a record at the path `at` of the body; raises like `to_features`."""
+    """Return the features of a record at the path `at` of the body. Raises the errors of `to_features`."""
     try:
         record = records.read(x)
     except RecordError as error:
@@ -204,7 +205,7 @@ def _features(
 
 def _sparse(x: SparseFeatures, at: Path, max_features: int) -> Features:
     if len(x.indices) != len(x.values):
-        raise invalid((*at, "values"), f"must have as many elements as indices, {len(x.indices)}; has {len(x.values)}")
+        raise invalid((*at, "values"), f"must have {len(x.indices)} elements, one for each index; has {len(x.values)}")
     indices = np.array(x.indices, dtype=np.int32)
     values = np.array(x.values, dtype=np.float32)
     if (indices[1:] <= indices[:-1]).any():
@@ -249,7 +250,7 @@ def _check_count(values: Collection[Any], at: Path, max_features: int) -> None:
 
 
 def _check_bytes(names: Sequence[str] | dict[str, Any], at: Path) -> None:
-    if "".join(names).isascii():  # characters equal bytes, and are already counted
+    if "".join(names).isascii():  # one byte per character, and pydantic has limited the characters
         return
     for place, name in enumerate(names):
         if len(name.encode()) > MAX_NAME_BYTES:
@@ -257,8 +258,8 @@ def _check_bytes(names: Sequence[str] | dict[str, Any], at: Path) -> None:
 
 
 def path_in_item(location: Sequence[str | int]) -> Path:
-    """Return the path inside an item. The part of a location after `x`, `y` or a view is pydantic's name of the input
-    kind, and is dropped."""
+    """Return the path inside an item. In a location, pydantic inserts its name of the input kind after `x`, `y` or a
+    view; it is dropped."""
     if len(location) > 1 and location[0] == "views":
         _, view, *inside = location
         return ("views", view, *path_in_item(("x", *inside))[1:])
@@ -267,13 +268,13 @@ def path_in_item(location: Sequence[str | int]) -> Path:
     field, form, *place = location
     if form == "several":
         return (field, *path_in_item(place))
-    if form in ("named", "partial"):  # further parts only repeat that the name is invalid
+    if form in ("named", "partial"):  # the other parts only repeat that the name is invalid
         return (field, *place[:1])
     return (field, *place)
 
 
 def path_in_spec(location: Sequence[str | int]) -> Path:
-    """Return the path inside a model's spec, without the recognised kind of `features` or of one of `labels`."""
+    """Return the path inside a model's spec, without pydantic's names of the kinds of `features` and `labels`."""
     if location and location[0] == "features":
         return ("features", *(part for part in location[1:] if not isinstance(part, str)))
     if location and location[0] == "labels":

@@ -27,11 +27,11 @@ from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.slices import in_slices
 
 MAX_REFUSED = 1_000
-"""Maximum number of consecutive invalid lines, because each gets a long response; a stream with more ends."""
+"""Maximum number of consecutive invalid lines, after which the stream ends, because each gets a long response."""
 MAX_ANSWER_BYTES = 2**16
-"""Size in bytes from which buffered responses are sent."""
+"""Size in bytes at which buffered responses are sent."""
 MAX_LISTED = 1_000
-"""Maximum number of rejected lines listed with `answers=errors`, because socket buffers hold them until the client
+"""Maximum number of rejected lines listed with `answers=errors`, which socket buffers must store until the client
 reads.
 """
 
@@ -53,7 +53,7 @@ class _Learnt(NamedTuple):
 
 
 class StreamSummary(ResponseModel):
-    """The last line of `answers=errors`: the result of the stream."""
+    """Last line of a response with `answers=errors`: the result of the stream."""
 
     learnt: int
     """Number of lines that this request learnt."""
@@ -66,7 +66,7 @@ class StreamSummary(ResponseModel):
     position: str | None
     """Position of the last learnt line; null for none."""
     updates: int | None
-    """Number of examples that the model had learnt then."""
+    """Number of examples that the model had learnt at that position."""
 
 
 class LineLearner:
@@ -133,7 +133,7 @@ class LineLearner:
             raise failed
 
     async def _continues(self, model: HostedModel) -> bool:
-        """Return whether a model is that of the stream, or its successor."""
+        """Return whether a model is the model of the stream, or its successor."""
         numbers = self._record.incarnation, model.record.incarnation
         if model.record != self._record:
             if not await self._context.registry.successions.is_same(self._record.name, *numbers):
@@ -142,7 +142,7 @@ class LineLearner:
         return True
 
     def refusal(self, number: int, problem: Problem, last: bool = False) -> dict[str, Any]:
-        """Return the response to a rejected line; that of the last line has the line to resume from."""
+        """Return the response to a rejected line; the response to the last line also has the line to resume from."""
         answer = {"line": number, "error": problem_document(problem, self._scope)}
         seconds = (problem.headers or {}).get("Retry-After")
         if last and seconds is not None:
@@ -204,7 +204,7 @@ class LineLearner:
             updated = await self._update(replica, good) if good else None
         except ServiceError as error:
             if len(good) > 1 and isinstance(error, InvalidExample | LimitExceeded):
-                middle = good[len(good) // 2].number  # none was learnt; the first ones may fit, and then more
+                middle = good[len(good) // 2].number  # nothing was learnt, but fewer lines may fit
                 for first in (True, False):
                     part = [line for line in lines if (line.number < middle) is first]
                     async for learnt in self._learn(replica, part, None):
@@ -254,7 +254,7 @@ def _first_refused(lines: list[Line]) -> StreamFailed | None:
 def _good(
     lines: list[Line], updated: UpdateResult, selection: Selection, learns: Callable[[Example], bool]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the responses to the valid lines; the first ones may have been learnt before under the stream's key."""
+    """Yield the responses to the valid lines; the first lines may have been learnt earlier under the stream's key."""
     good = [(line.number, line.content) for line in lines if isinstance(line.content, Example)]
     for number, _ in good[: updated.skipped]:
         yield {"line": number, "replayed": True, "position": updated.position}

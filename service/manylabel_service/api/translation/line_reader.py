@@ -1,4 +1,4 @@
-"""Lines of a stream (NDJSON), read ahead while earlier lines are being learnt, up to a bound."""
+"""Lines of a stream (NDJSON), which are read ahead, up to a limit, while earlier lines are being learnt."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ from manylabel_service.slices import in_slices
 
 MAX_LINES = 1_000
 MAX_BYTES = 2**20
-"""Maximum bytes of the lines that wait to be learnt, and of one line; a stream buffers at most twice as many."""
+"""Maximum bytes of all lines that wait to be learnt, and of one line; a stream buffers at most twice this limit."""
 
 Parse = Callable[[bytes], Awaitable[Example]]
 
@@ -35,7 +35,8 @@ class Splitter:
         self.too_long = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that end in the next chunk, up to the first one that is too long, which sets `too_long`."""
+        """Return the lines that end in the next chunk. If a line is too long, set `too_long` and return the lines
+        before it."""
         begin, *ends = chunk.split(b"\n")
         self._rest += begin
         if not ends:
@@ -60,13 +61,13 @@ class Splitter:
 
 
 class ReadAhead:
-    """Reader of the lines of one request, in order, ahead of their use.
+    """Reader of the lines of one request, in order, which reads ahead.
 
     Parameters
     ----------
     receive : ASGI function that receives the body.
     parse : converts a line to an example, or raises a Problem; a Problem with headers ends the reading.
-    number : number of the first line. `next_number` is that of the next line.
+    number : number of the first line; `next_number` is the number of the next line.
     max_line_bytes : maximum bytes of a line; a longer line ends the request.
     idle_seconds : timeout in seconds, after which an idle client ends the request.
     """
@@ -136,7 +137,7 @@ class ReadAhead:
         try:
             content: Example | Problem = await self._parse(text)
         except Problem as problem:
-            if problem.headers:  # it has a retry time, so the stream can resume with this line
+            if problem.headers:  # the Problem has a retry time, so the stream can resume with this line
                 self.next_number = number
                 raise
             content = problem

@@ -33,7 +33,8 @@ def online(hosted: HostedModel, refusal: type[ModelIsTrained] = ModelIsTrained) 
 
 
 def labelled(hosted: HostedModel) -> Replica:
-    """Return the replica for labels of stored predictions; for a trained model, that of its served predictions."""
+    """Return the replica that accepts labels of stored predictions; for a trained model, the replica of its served
+    predictions."""
     if isinstance(hosted, TrainedModel):
         return hosted.answers
     return online(hosted)
@@ -102,8 +103,8 @@ MEASURED = (
 
 
 async def measured(context: Context, name: str, number: int | None) -> Measured:
-    """Return the metrics of a model; for a trained one, those of a version or of the served one. Raises ModelIsOnline
-    or ServiceError."""
+    """Return the metrics of a model; for a trained model, the metrics of a version, by default the served one. Raises
+    ModelIsOnline or ServiceError."""
     async with context.registry.use(name) as hosted:
         if isinstance(hosted, TrainedModel):
             version, state, position = await hosted.measured(number)
@@ -118,7 +119,7 @@ async def measured(context: Context, name: str, number: int | None) -> Measured:
 
 @contextmanager
 def counting_refusals(context: Context, name: str) -> Iterator[None]:
-    """Count updates rejected in this context; an unknown model name creates no series."""
+    """Count the updates that are rejected in this context; an unknown name of a model creates no time series."""
     try:
         yield
     except ModelNotFound:

@@ -24,7 +24,7 @@ from manylabel_service.slices import in_slices
 
 
 class ResponseItems:
-    """JSON of a response up to the end of the list of its items, which has a maximum size.
+    """JSON of a response with a list of items, up to the end of this list; its size is limited.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class ResponseItems:
 
 def response_too_large(most: int, advice: str) -> Problem:
     """Return the problem of a response with more than `most` bytes."""
-    return batch_too_large(f"the predictions have more than {most:,} bytes, the limit of a response: {advice}")
+    return batch_too_large(f"the response would have more than {most:,} bytes, its limit: {advice}")
 
 
 async def response_json(
@@ -71,9 +71,9 @@ async def response_json(
     ids: Sequence[str] | None = None,
     max_bytes: int | None = None,
 ) -> bytes | bytearray:
-    """Return the JSON of a response with facts, and with predictions, if any, of one example or a batch.
+    """Return the JSON of a response with facts, and with the predictions, if any, of one example or a batch.
 
-    `ids` are those of stored predictions. Raises a Problem batch_too_large for predictions above `max_bytes`.
+    `ids` are the ids of stored predictions. Raises a Problem batch_too_large for predictions above `max_bytes`.
     """
     if predictions is None:
         return pydantic_core.to_json(facts)
@@ -93,8 +93,8 @@ async def posted(document: Any) -> list[bytes]:
 
 
 async def unlabelled(found: RankedPredictions, max_bytes: int) -> bytes | bytearray:
-    """Return the JSON of stored predictions that wait for their labels; raise a Problem above `max_bytes`."""
-    items = ResponseItems(b'{"predictions":', max_bytes, "ask for fewer with limit")
+    """Return the JSON of stored predictions without labels; raise a Problem above `max_bytes`."""
+    items = ResponseItems(b'{"predictions":', max_bytes, "request fewer predictions with the parameter limit")
     async for one, prediction in in_slices(zip(found.predictions, found.current, strict=True)):
         document = {"id": one.id, "uncertainty": one.uncertainty, "labels": prediction.labels}
         document["probabilities"] = prediction.probabilities
@@ -133,8 +133,8 @@ def check_predictions(context: Context, probabilities: bool, labels: Sequence[in
     if needed > limits.max_response_bytes:
         fitting = max(1, len(labels) * limits.max_response_bytes // needed)
         raise batch_too_large(
-            f"the response may have {limits.max_response_bytes:,} bytes: with labels of this number and length, a "
-            f"batch can have at most about {fitting:,} examples"
+            f"the response would have more than {limits.max_response_bytes:,} bytes, its limit: send at most about "
+            f"{fitting:,} examples, because of the number and length of the labels"
         )
 
 
@@ -144,8 +144,8 @@ def check_numbers(examples: int, needed: int, context: Context) -> None:
     if needed > max_scores:
         fitting = max(1, examples * max_scores // needed)
         raise batch_too_large(
-            f"the response may have {max_scores:,} scores and probabilities: with this number of labels, a batch can "
-            f"have at most about {fitting:,} examples"
+            f"the response would have more than {max_scores:,} scores and probabilities, its limit: send at most about "
+            f"{fitting:,} examples, because of the number of labels"
         )
 
 

@@ -1,4 +1,4 @@
-"""Uploads written to unnamed files in the data directory, with at most a megabyte of each upload in memory."""
+"""Uploads, which are written to unnamed files in the data directory; at most a megabyte of each is in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
@@ -114,7 +114,7 @@ FILE, LABELS, DETAILS = "file", "labels", "label_details"
 
 @dataclass
 class Part:
-    """File of a part of a body that grows in large chunks up to `max_bytes`, the limit of a setting, if any."""
+    """File with a part of a body. It grows in large chunks up to `max_bytes`, the value of `setting`, if any."""
 
     name: str
     file: IO[bytes]
@@ -217,7 +217,7 @@ async def giving_way(upload: Upload, seconds: float) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         if upload.gave_way:
-            raise NotReady("the upload was idle, and other uploads needed its slot") from None
+            raise NotReady("the upload was aborted, because it was idle and another upload needed its slot") from None
         raise Problem("stream_idle", f"the upload took longer than the limit of {seconds:g} s") from None
     finally:
         upload.release = None

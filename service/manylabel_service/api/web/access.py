@@ -22,7 +22,7 @@ _DECLARED = "__scopes__"
 
 
 def needs(*needed: AccessScope) -> Callable[[E], E]:
-    """Declare that callers of an endpoint need all of these scopes; without any, the endpoint needs no key."""
+    """Declare that callers of an endpoint need all of these scopes; without scopes, the endpoint needs no key."""
 
     def declare(endpoint: E) -> E:
         setattr(endpoint, _DECLARED, needed)
@@ -47,7 +47,8 @@ _UNLIMITED = nullcontext()
 
 
 def admitted(scope: Scope, needed: tuple[AccessScope, ...]) -> AbstractContextManager[None]:
-    """Return a context for a request whose caller has all of these scopes for the object that the path names.
+    """Return the context in which a request runs, if the caller has all of these scopes for the object that the path
+    names.
 
     Raises AccessError; entering the context raises RateLimited.
     """
@@ -59,7 +60,8 @@ def admitted(scope: Scope, needed: tuple[AccessScope, ...]) -> AbstractContextMa
 
 
 def guarded(app: ASGIApp, needed: tuple[AccessScope, ...]) -> ASGIApp:
-    """Return the application of a route, guarded for callers with all of these scopes for the objects that it names."""
+    """Return the application of a route that admits only callers with all of these scopes for the objects in its
+    path."""
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         with admitted(scope, needed):
@@ -79,7 +81,7 @@ async def _access(request: Request) -> Access:
 
 
 AccessOf = Annotated[Access, Depends(_access)]
-"""Permissions of the caller as a parameter of an endpoint, filled in by FastAPI."""
+"""Permissions of the caller as a parameter of an endpoint, which FastAPI sets."""
 
 
 def shown_key(headers: Iterable[tuple[bytes, bytes]]) -> str | None:

@@ -16,14 +16,14 @@ from manylabel_service.api.web.problems import FIXED, Problem
 from manylabel_service.idempotency import IdempotencyKey
 
 SMALL_BYTES = 2**16
-"""Bytes of a body below which it is accepted even if the buffer is full; the limit of connections bounds such
+"""Size in bytes below which a body is accepted even if the buffer is full; the limit of connections also limits small
 bodies."""
 
 
 class BodyBuffer:
-    """Counter of the buffered request bodies of an application, `n_bytes` of at most `max_bytes`.
+    """Counter of the bytes of buffered request bodies of an application:
 
-    `on_refused` is called when a body exceeds the free capacity.
+    `n_bytes`, at most `max_bytes`. `on_refused` is called when a body exceeds the free capacity.
     """
 
     def __init__(self, max_bytes: int, on_refused: Callable[[], None]) -> None:
@@ -32,7 +32,7 @@ class BodyBuffer:
         self.n_bytes = 0
 
     def add(self, n_bytes: int, body_bytes: int) -> None:
-        """Count n_bytes received of a body of body_bytes; raises a Problem server_busy if the buffer is full."""
+        """Count n_bytes received from a body of body_bytes; raise a Problem server_busy if the buffer is full."""
         if self.n_bytes + n_bytes > self._max_bytes and body_bytes >= SMALL_BYTES:
             self._on_refused()
             detail = f"incomplete request bodies fill the buffer of this server ({self._max_bytes:,} bytes); retry soon"
@@ -52,7 +52,7 @@ MAX_LENGTH_DIGITS = 20
 
 
 def has_body(request: Request) -> bool:
-    """Return whether a request has a body, by its headers; for calls with an optional body."""
+    """Return whether the headers of a request announce a body; for calls with an optional body."""
     headers = dict(request.scope["headers"])
     return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
@@ -62,12 +62,12 @@ A_LINE = "the line"
 
 
 BOM = b"\xef\xbb\xbf"
-"""Byte order mark of UTF-8, which editors and exports for Excel write first, and JSON does not have."""
+"""Byte order mark of UTF-8, which editors and exports for Excel write at the start; JSON does not allow it."""
 
 
 def json_value(raw: bytes, what: str) -> Any:
-    """Return the JSON value that the bytes encode, after a byte order mark if any. Raises a Problem malformed_json,
-    also for a duplicate key."""
+    """Return the JSON value in the bytes; a byte order mark is skipped. Raises a Problem malformed_json, also for a
+    duplicate key."""
     try:
         return jiter.from_json(raw[3:] if raw.startswith(BOM) else raw, catch_duplicate_keys=True)
     except ValueError as error:
@@ -75,7 +75,8 @@ def json_value(raw: bytes, what: str) -> Any:
 
 
 def malformed(message: str, raw: bytes, what: str) -> Problem:
-    """Return the error for bytes, called `what`, that are not JSON, with jiter's message and how to correct them."""
+    """Return the error for bytes that are not JSON, with jiter's message and advice; the error calls the bytes
+    `what`."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in raw[:4]:
         return Problem("malformed_json", f"{what} is not UTF-8, but seems to be UTF-16 or UTF-32: send it in UTF-8")
     hint = ""
@@ -91,9 +92,9 @@ def malformed(message: str, raw: bytes, what: str) -> Problem:
 async def read_body(
     request: Request, media_type: bytes | None, max_bytes: int, setting: str | None = "max_body_bytes"
 ) -> bytes:
-    """Return the body of a request, which must have this media type; None: any type. `setting` has the limit, if any.
+    """Return the body of a request, which must have this media type; None: any type.
 
-    Buffers at most its limit and one chunk.
+    `setting` is the setting with the limit, if any. At most the limit and one chunk are buffered.
     """
     check_headers(request, media_type, max_bytes, setting)
     message = await request.receive()
@@ -108,7 +109,7 @@ async def read_body(
 
 
 async def _gather(message: Message, receive: Receive, max_bytes: int, held: BodyBuffer) -> tuple[bytes, Message]:
-    """Return the body that begins with a message, up to its limit and one chunk, and the last message."""
+    """Return the body that begins with a message, up to the limit and one chunk, and the last message."""
     chunks, counted = bytearray(), 0
     try:
         while True:
@@ -150,7 +151,7 @@ def check_headers(request: Request, expected: bytes | None, max_bytes: int | Non
 
 
 def check_coding(value: bytes) -> None:
-    """Reject a compressed body by its header Content-Encoding."""
+    """Reject a body that is compressed according to its header Content-Encoding."""
     if value.strip().lower() not in (b"", b"identity"):
         sent = value.decode("latin-1")[:100]
         detail = f"the body must not be compressed; its Content-Encoding is {sent!r}. The file of a dataset may be gzip"
@@ -187,7 +188,8 @@ def _charset(media_type: bytes) -> bytes:
 
 
 def too_large(max_bytes: int, setting: str | None, what: str = "body") -> Problem:
-    """Return the problem of a body, or a part of it, above the limit of a setting; None: a limit without a setting."""
+    """Return the problem of a body, or a part of it, above a limit. `setting` is the setting with the limit; None if it
+    is fixed."""
     named = FIXED if setting is None else f"the setting {setting} has this limit"
     return Problem("body_too_large", f"the {what} has more than {max_bytes:,} bytes; {named}")
 
@@ -208,7 +210,7 @@ _KEY_ALLOWED = "must be 1 to 255 visible ASCII characters, sent once"
 
 
 def described_key(text: str) -> dict[str, Any]:
-    """Return the header in the description of an operation."""
+    """Return the description of the header for an operation."""
     schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
     return {"name": IDEMPOTENCY_KEY, "in": "header", "required": False, "description": text, "schema": schema}
 
@@ -216,7 +218,7 @@ def described_key(text: str) -> dict[str, Any]:
 KEY_PARAMETER: dict[str, Any] = {
     "parameters": [described_key("Makes a retry safe: the same key and body get the first answer again.")]
 }
-"""Part of an operation's description that declares the header."""
+"""Part of an operation's description that declares the header Idempotency-Key."""
 
 
 def idempotency_key(request: Request, operation: str, body: bytes) -> IdempotencyKey | None:

@@ -1,4 +1,5 @@
-"""Large JSON bodies: each is parsed alone, in chunks between which other requests run, because parsing blocks them."""
+"""Large JSON bodies, which are parsed one at a time in chunks. Other requests run between two chunks, because parsing
+blocks them."""
 
 import asyncio
 import math
@@ -20,7 +21,7 @@ from manylabel_service.api.web.validation import M, check_known, validated
 from manylabel_service.work_rate import GRACE_SHARE, WorkRate
 
 LARGE_BYTES = 2**16
-"""Bytes below which a body is parsed at once."""
+"""Size in bytes below which a body is parsed in one step."""
 
 _AT_ONCE: AbstractAsyncContextManager[None] = nullcontext()
 
@@ -28,8 +29,8 @@ _AT_ONCE: AbstractAsyncContextManager[None] = nullcontext()
 class ParseQueue:
     """FIFO queue of the large bodies of all requests of an application.
 
-    Parsed concurrently, in time slices, all would finish late. A body is rejected if its expected wait, estimated from
-    recent bodies, is above `max_seconds`.
+    If bodies were parsed concurrently, in time slices, all would finish late. A body is rejected if its expected wait,
+    estimated from recent bodies, is above `max_seconds`.
     """
 
     def __init__(self, held: BodyBuffer, max_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -73,7 +74,7 @@ class ParseQueue:
         late = self._clock() + seconds - deadline
         if late > 0:
             after = max(1, round(late))
-            detail = f"large bodies wait {self._max_seconds:g} s to be parsed, the limit: retry in {after} s"
+            detail = f"large bodies would wait more than {self._max_seconds:g} s to be parsed: retry in {after} s"
             raise Problem("queue_full", detail, headers={"Retry-After": str(after)})
 
 
@@ -81,17 +82,17 @@ PIECE_BYTES = 2**15
 """Minimum bytes of a chunk. Parsing one takes 0.2 to 3 ms."""
 
 MAX_CONTAINERS = 2**15
-"""Maximum number of lists and objects of a large body, or one per `BYTES_PER_CONTAINER` if those are more."""
+"""Maximum number of lists and objects of a large body; a longer body may have one per `BYTES_PER_CONTAINER`."""
 BYTES_PER_CONTAINER = 16
-"""Minimum bytes of JSON per list or object: an empty list takes 3 bytes of JSON and 64 of memory, an object with one
-field 8 and 200.
+"""Minimum bytes of JSON per list or object. An empty list takes 3 bytes of JSON and 64 of memory; an object with one
+field takes 8 and 200.
 """
 
 _MAX_DEPTH = 256
 """Maximum nesting depth; jiter parses less."""
 
 _BEGIN, _END = (f'"{secrets.token_hex(8)}"'.encode() for _ in range(2))
-"""Placeholder keys, unknown to clients, for what comes before and after a chunk."""
+"""Placeholder keys, unknown to clients, for the JSON before and after a chunk."""
 _BEGIN_KEY = _BEGIN.decode().strip('"')
 
 _PLACE = re.compile(r"(.*) at line (\d+) column (\d+)", re.DOTALL)
@@ -159,12 +160,12 @@ async def read_value(raw: bytes, what: str = "the body") -> Any:
 
 def _check_containers(raw: bytes, what: str) -> None:
     allowed = max(MAX_CONTAINERS, len(raw) // BYTES_PER_CONTAINER)
-    if raw.count(b"[") + raw.count(b"{") <= allowed:  # commas in strings included
+    if raw.count(b"[") + raw.count(b"{") <= allowed:  # includes commas in strings
         return
     stack = np.zeros(_MAX_DEPTH, dtype=np.uint8)
     *_, opened = next_cut(np.frombuffer(raw, dtype=np.uint8), 0, len(raw), stack, 0)
     if opened > allowed:
-        detail = f"{what} has {opened:,} lists and objects, and may have {allowed:,}; {FIXED}"
+        detail = f"{what} has {opened:,} lists and objects; at most {allowed:,} are allowed; {FIXED}"
         raise Problem("body_too_large", detail)
 
 

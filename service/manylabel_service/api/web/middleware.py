@@ -32,7 +32,7 @@ _POLICY_OF_DOCS = (
     b"connect-src 'self'; frame-ancestors 'none'"
 )
 _HEADERS_OF_DOCS = (*HEADERS[:-1], (b"content-security-policy", _POLICY_OF_DOCS))
-"""Headers of FastAPI's page, whose scripts and styles are inline and which loads nothing else."""
+"""Headers of FastAPI's page, which has inline scripts and styles, and loads nothing else."""
 PAGE = (
     *HEADERS[:3],
     (
@@ -41,8 +41,8 @@ PAGE = (
         b"worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     ),
 )
-"""Headers of the files of the web UI at /, instead of `HEADERS`, if their route sets ``scope["security_headers"]``;
-their Cache-Control is set by the route."""
+"""Headers of the files of the web UI at /, which replace `HEADERS` if the route sets ``scope["security_headers"]``. The
+route also sets their Cache-Control."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _CLIENT_GONE = 499
 _CREATED = frozenset({201, 202})
@@ -141,7 +141,7 @@ def _request_id(scope: Scope) -> bytes:
         if name == b"x-request-id" and _SANE_ID.fullmatch(value):
             sane: bytes = value
             return sane
-    return b"%016x" % getrandbits(64)  # an id, unlike a key, is no secret, so it needs no system call
+    return b"%016x" % getrandbits(64)  # an id is not secret, so it needs no random bytes from the system
 
 
 def _broken(error: Exception, scope: Scope) -> Problem:

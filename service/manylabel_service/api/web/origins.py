@@ -17,7 +17,7 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 WILDCARDS = frozenset({"0.0.0.0", "::"})
 """Addresses of a server that listens on every interface."""
 MAX_REMEMBERED = 1_000
-"""Maximum number of cached values of Host that are allowed."""
+"""Maximum number of allowed values of Host that are cached."""
 
 
 class OriginCheck:
@@ -26,7 +26,7 @@ class OriginCheck:
     Parameters
     ----------
     listens_on : listening address of the server; if it listens on every interface, any IP address is allowed as host.
-    hosts : further host names, `*.example.org` for all names below one, `*` for any.
+    hosts : more allowed host names: `*.example.org` for all names below a domain, `*` for any.
     origins : allowed origins of pages, such as `https://tags.example.org`; `*` for any.
     """
 
@@ -59,7 +59,7 @@ class OriginCheck:
         return own
 
     def _may_ask(self, method: str, headers: Mapping[bytes, bytes]) -> bool:
-        """Return whether the requesting page is allowed; following a link to this server always is."""
+        """Return whether the requesting page is allowed. Following a link to this server is always allowed."""
         if "*" in self._origins:
             return True
         if b"origin" in headers:

@@ -26,8 +26,8 @@ class Parameters(Documented):
 
 
 def from_query(model: type[Parameters]) -> Any:
-    """Return the dependency that fills in the query parameters of an endpoint, ``query: Annotated[M, from_query(M)]``;
-    it raises the errors of `read_parameters`."""
+    """Return the FastAPI dependency that sets the query parameters of an endpoint, ``query: Annotated[M,
+    from_query(M)]``. It raises the errors of `read_parameters`."""
 
     async def read(request: Request) -> Parameters:  # a coroutine, because FastAPI runs plain functions in a thread
         return read_parameters(request, model)
@@ -54,7 +54,7 @@ def refuse_parameters(document: Any, model: type[Parameters]) -> None:
 
 
 def _problem(errors: Sequence[Any], known: Sequence[str]) -> Problem:
-    """Return the problem for the first of pydantic's errors in a call with these parameters."""
+    """Return the problem for the first of pydantic's errors in the parameters of a call."""
     first = errors[0]
     name = str(first["loc"][0])  # followed, for a list, by the index
     if first["type"] == "extra_forbidden":
@@ -84,7 +84,7 @@ def described(model: type[Parameters]) -> list[dict[str, Any]]:
 
 @cache
 def _defaults(model: type[P]) -> P:
-    """Return the parameters of a call without any; raises ValidationError if one is required."""
+    """Return the default parameters of a call; raise ValidationError if a parameter is required."""
     return model()
 
 

@@ -52,7 +52,7 @@ _OF_HTTP = {
     431: ("headers_too_large",),
     503: ("server_busy",),
 }
-"""Codes of errors that occur in HTTP only, by status."""
+"""Codes of errors that only HTTP has, by status."""
 _TITLES = {
     "malformed_request": "Malformed HTTP request",
     "malformed_json": "Malformed JSON",
@@ -83,7 +83,7 @@ FIXED = "no setting changes this limit"
 """Part of a message about a limit that is a constant."""
 
 LOG_SECONDS = 1.0
-"""Minimum seconds between two log lines about one code, because every request may fail for the same reason."""
+"""Minimum seconds between two log lines about the same code, because every request may fail for the same reason."""
 
 _logged_at: dict[str, float] = {}
 """Time of the last log line about details that a response omits, by code."""
@@ -159,7 +159,7 @@ class Problem(Exception):
     detail : cause and remedy of the error.
     errors : invalid fields, each ``{"pointer": JSON pointer into the body, "detail": ...}``, or with ``"header"`` or
         ``"parameter"`` instead of ``"pointer"``.
-    headers : further headers of the response.
+    headers : additional headers of the response.
     compiling : progress of the compilation that the request must wait for, as in `Compiling`.
     """
 

@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 
 class Writer:
-    """Writer of one response, chunk by chunk, which ends when the client has received nothing for `seconds`."""
+    """Writer of one response in chunks. The response ends if the client has received nothing for `seconds`."""
 
     def __init__(self, scope: Scope, send: Send, seconds: float) -> None:
         self._scope = scope
@@ -57,7 +57,7 @@ class Writer:
                 "slow_client_disconnected",
                 request_id=request_id,
                 path=path,
-                reason=f"it received nothing for {self._seconds:g} s",
+                reason=f"the client received nothing for {self._seconds:g} s",
             )
             raise ClientDisconnect from None
 
@@ -81,7 +81,7 @@ class DownloadSlots:
 
 
 class Download(Response):
-    """Response that sends a file in chunks, so that only one is in memory, however slow the client is.
+    """Response that sends a file in chunks, so that only one chunk is in memory, however slow the client is.
 
     `held` is closed together with the file.
     """
@@ -135,8 +135,8 @@ class EventStream(Response, Generic[E]):
     """Response that sends events as they occur, until they end, the client disconnects, or the server stops.
 
     The next event is requested when the client has received the previous one, so nothing accumulates for a slow client.
-    sse-starlette needs twice the time per event (16 us). It ends streams by a process-wide flag, and replaces a method
-    of uvicorn to set it.
+    sse-starlette needs twice the time per event (16 us). It also ends streams by a process-wide flag, which it sets by
+    replacing a method of uvicorn.
 
     Parameters
     ----------
@@ -204,7 +204,8 @@ def _is_key_valid(scope: Scope) -> bool:
 
 
 def resumable(pattern: str) -> dict[str, Any]:
-    """Return the part of an operation's description that declares the header, with an id of this pattern."""
+    """Return the part of an operation's description that declares the header Last-Event-ID, whose ids have this
+    pattern."""
     parameter = {
         "name": LAST_EVENT_ID,
         "in": "header",

@@ -16,7 +16,8 @@ M = TypeVar("M", bound=BaseModel)
 MAX_ERRORS = 10
 """Maximum number of invalid fields in one response."""
 MAX_ERRORS_LOOKED_AT = 1_000
-"""Number of errors above which a body is not examined further; describing them would take longer than finding them."""
+"""Number of errors above which a body is not examined further, because describing errors takes longer than finding
+them."""
 
 MAX_FIELDS = 100
 """Maximum number of fields of an object with known fields; no such object has as many."""
@@ -52,13 +53,13 @@ _WORDS = {
 
 
 def check_known(document: Any, at: Path) -> None:
-    """Reject an object with more fields than any model has, because pydantic would describe each."""
+    """Reject an object with more fields than any model has, because pydantic would describe each field."""
     if isinstance(document, dict) and len(document) > MAX_FIELDS:
         raise invalid(at, f"must have at most {MAX_FIELDS} fields, has {len(document):,}")
 
 
 def check_all_known(document: Any, at: Path) -> None:
-    """Raise like `check_known`, including for nested objects whose names are never chosen by the client."""
+    """Check an object and its nested objects like `check_known`, except objects whose names the client chooses."""
     check_known(document, at)
     if isinstance(document, dict):
         for name, value in document.items():
@@ -87,7 +88,7 @@ def invalid_body(
     ----------
     error : error of the model.
     at : path of the validated value in the body.
-    path_of : converts pydantic's location, which has the branches of unions too, to a path.
+    path_of : converts pydantic's location, which also has the branches of unions, to a path.
     described : models by the path of an object, for the list of known fields in errors; nested models are found
         automatically.
     """

@@ -74,7 +74,7 @@ async def annif_info() -> schemas.AnnifInfo:
 
 @router.endpoint("GET /annif/v1/projects", "List models as projects", "read", schemas.AnnifProjects)
 async def annif_projects(context: ContextOf, access: AccessOf) -> schemas.AnnifProjects:
-    """Lists the models that the caller may see, by name, without damaged ones."""
+    """Lists the models that the caller may see, by name; damaged models are omitted."""
     return schemas.AnnifProjects(projects=list(map(project, (await context.registry.list(access.seen()))[0])))
 
 
@@ -206,7 +206,7 @@ async def _learn(request: Request, context: Context, replica: Replica) -> Update
     if not isinstance(items, list) or not items:
         raise invalid((), "must be a list of documents, at least one")
     if len(items) > (most := settings.limits.max_batch_examples):
-        raise batch_too_large(f"the list has {len(items):,} documents, and may have {most:,}")
+        raise batch_too_large(f"the list has {len(items):,} documents; at most {most:,} are allowed")
     started, pace = time.perf_counter(), Pace()
     reader = DocumentReader(replica.records, settings.max_features)
     columns = replica.model.details.columns_by_uri()

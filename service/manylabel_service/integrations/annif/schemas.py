@@ -18,7 +18,7 @@ class AnnifLimits(Parameters):
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Minimum probability of a subject."""
     language: Annotated[str, Field(max_length=100)] | None = None
-    """Accepted and not used: a label has one title."""
+    """Accepted but ignored, because a label has only one title."""
 
 
 class AnnifText(AnnifLimits):
@@ -52,11 +52,11 @@ class AnnifSubject(_Sent):
 
     uri: Annotated[str, Field(min_length=1)]
     label: str | None = None
-    """Accepted and ignored: titles are set on labels."""
+    """Accepted but ignored, because titles are set on the labels of the model."""
 
 
 class AnnifIndexed(_Sent):
-    """Document with all its subjects: every other label is false."""
+    """Document with all its subjects; every other label is false."""
 
     text: str
     metadata: Metadata | None = None
@@ -115,7 +115,7 @@ class AnnifProjects(ResponseModel):
 
 
 class AnnifSuggestion(ResponseModel):
-    """Label with its probability. A label without a URI or title has its name there."""
+    """Label with its probability. If a label has no URI or no title, its name is used instead."""
 
     uri: str
     label: str

@@ -46,15 +46,17 @@ _ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")
 
 
 def _unquoted(raw: bytes) -> str:
-    """Return a name or value of a form; urllib takes 80 times the bytes of the escapes."""
+    """Return a decoded name or value of a form. urllib is not used, because it takes 80 times the bytes of the escapes
+    in memory."""
     spaced = raw.replace(b"+", b" ")
     return _ESCAPES.sub(lambda found: bytes.fromhex(found[0].decode().replace("%", "")), spaced).decode()
 
 
 class DocumentReader:
-    """Translator of documents to features, as the model reads records.
+    """Translator of documents to features of a model.
 
-    The text becomes the only text field of the model, or otherwise the field `text`; metadata become further fields.
+    The text of a document becomes the text field of the model if it has exactly one, else the field `text`; metadata
+    become other fields.
     """
 
     def __init__(self, records: RecordEncoder, max_features: int) -> None:
@@ -114,7 +116,7 @@ def _details(hosted: HostedModel, names: Sequence[str], version: int | None) -> 
 
 
 def vocabulary(status: Mapping[str, Any]) -> schemas.AnnifVocabulary:
-    """Return the labels of a model by its status."""
+    """Return the labels of a model as a vocabulary, from its status."""
     loaded = status.get("loaded", True)
     size = status["labels"] if loaded else None
     return schemas.AnnifVocabulary(vocab_id=status["name"], languages=["und"], size=size, loaded=loaded)

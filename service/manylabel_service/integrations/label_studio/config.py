@@ -1,4 +1,4 @@
-"""Labelling configuration of Label Studio: its questions, and which fields of a task are text.
+"""Labelling configuration of Label Studio: the questions, and the fields of a task that are text.
 
 The XML comes from clients, so expat parses it without building a tree. The parser rejects document types, which could
 define entities, and texts that are too long, too deeply nested or have too many elements.
@@ -18,7 +18,7 @@ MAX_CONFIG_DEPTH = 100
 """Maximum depth of nested tags."""
 
 MAX_CONFIG_TAGS = 20_000
-"""Maximum number of tags. More objects would cause a full garbage collection, for which all requests wait."""
+"""Maximum number of tags. More objects would cause a full garbage collection, which blocks all requests."""
 
 _TEXTS = {"text", "hypertext", "paragraphs"}
 _MEDIA = {"image", "audio", "audioplus", "video", "pdf", "timeseries"}
@@ -41,8 +41,8 @@ class Choice(NamedTuple):
 class Question(NamedTuple):
     """Tag `<Choices>`.
 
-    With `multiple`, each choice is a label; otherwise exactly one choice holds. In a question of yes and no, `yes` is
-    the choice that makes the label `name` true.
+    With `multiple`, any number of choices can be true; otherwise exactly one is true. In a question of yes and no,
+    `yes` is the choice that makes the label `name` true.
     """
 
     name: str
@@ -75,7 +75,7 @@ class LabelConfig(NamedTuple):
         return [label for question in self.questions for label in question.labels]
 
     def among(self, labels: Container[str]) -> "LabelConfig":
-        """Return the configuration with these labels alone."""
+        """Return the configuration with only these labels."""
         questions = []
         for question in self.questions:
             if question.yes is None:
@@ -121,7 +121,7 @@ def read_config(text: str) -> LabelConfig:
 
 
 def _question(tag: _Tag, shared: Counter[str]) -> Question:
-    """Return the question of a tag; a choice that another question has, too, is the label `name=choice`."""
+    """Return the question of a tag. A choice that another question also has becomes the label `name=choice`."""
     name, multiple = tag.attributes["name"], tag.attributes.get("choice") == "multiple"
     to_name = tag.attributes["toName"].split(",")[0].strip()
     said = {choice.strip().lower(): choice for choice in tag.choices}
@@ -180,9 +180,10 @@ def _last(open_tags: list[_Tag | None]) -> _Tag | None:
 
 
 def fields_of(data: Mapping[str, Any], config: LabelConfig, skipped: set[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a task that are features: all except images and other media; a dialogue as one text.
+    """Yield the fields of a task that are features: all except images and other media.
 
-    Names of fields with lists of objects or lists, which no record has, are added to `skipped`.
+    A dialogue becomes one text. Fields with lists of objects or of lists are not allowed in records; their names are
+    added to `skipped`.
     """
     text_keys = dict(config.paragraphs)
     for name, value in data.items():

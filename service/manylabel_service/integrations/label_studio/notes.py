@@ -1,4 +1,4 @@
-"""Labelling configurations of models, and the fields of their tasks that are skipped, in the memory of this process."""
+"""Labelling configurations of models, and skipped fields of tasks, in the memory of this process."""
 
 from collections import OrderedDict
 from collections.abc import Collection
@@ -7,7 +7,7 @@ from typing import TypeVar
 from manylabel_service.storage import ModelMeta
 
 MAX_MODELS = 100
-"""Maximum number of models with a stored configuration, the latest."""
+"""Maximum number of models whose configuration is stored; the latest ones are retained."""
 MAX_SKIPPED = 100
 """Maximum number of skipped fields per model that are remembered, so that each is logged once."""
 

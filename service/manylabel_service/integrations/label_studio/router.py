@@ -166,7 +166,7 @@ async def _body(request: Request, context: Context, kind: type[Sent]) -> Sent:
     for field in ("tasks", "annotation", "task"):
         items = document.get(field) if isinstance(document, dict) else None
         if isinstance(items, list) and len(items) > most:
-            raise batch_too_large(f"{field} has {len(items):,} items, and may have {most:,}")
+            raise batch_too_large(f"{field} has {len(items):,} items; at most {most:,} are allowed")
     return validated(kind, document, (), _place)
 
 
@@ -189,7 +189,7 @@ def _versions(replica: Replica) -> list[str]:
 
 
 def _log_skipped(notes: ModelNotes, replica: Replica, reader: TaskReader) -> None:
-    """Log each field of tasks that no record has once."""
+    """Log each skipped field of tasks once."""
     if reader.skipped and (new := notes.note_skipped(replica.record, reader.skipped)):
         log.warning("task_fields_skipped", model=replica.name, fields=new, reason="lists of objects or lists")
 

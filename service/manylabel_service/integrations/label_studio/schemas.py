@@ -1,4 +1,4 @@
-"""Requests of Label Studio to a machine-learning backend, as far as the server reads them, and the responses."""
+"""Requests of Label Studio to a machine-learning backend, with the fields that the server reads, and responses."""
 
 from typing import Annotated, Any
 

@@ -102,7 +102,7 @@ def shown(config: LabelConfig, prediction: Prediction | None, version: str) -> d
 
 
 def _predicted(question: Question, scores: Mapping[str, float]) -> Iterator[str]:
-    """Yield the predicted choices: any number, or the best one that the model knows."""
+    """Yield the predicted choices: any number of them, or only the best choice that the model knows."""
     if question.yes is not None:
         if (score := scores.get(question.name)) is not None:
             yield next(choice.value for choice in question.choices if (choice.value == question.yes) == (score > 0))
@@ -167,7 +167,7 @@ async def to_config(text: object, at: Path) -> LabelConfig:
 class TaskReader:
     """Encoder of tasks as records; a field that a tag `<Text>` shows is text.
 
-    `skipped` has the names of fields whose values no record has.
+    `skipped` has the names of fields whose values records do not allow.
     """
 
     def __init__(self, replica: Replica, config: LabelConfig, max_features: int) -> None:

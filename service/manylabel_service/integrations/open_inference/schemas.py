@@ -1,4 +1,4 @@
-"""JSON of the Open Inference Protocol, version 2; names and shapes are those of the protocol."""
+"""JSON of the Open Inference Protocol, version 2, with the names and shapes of the protocol."""
 
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ Parameters = Annotated[dict[str, StrictStr | StrictInt | StrictFloat | StrictBoo
 """Parameters by name; the protocol leaves their meaning to servers and clients."""
 
 Sent = Annotated[dict[str, Any], Field(max_length=100)]
-"""Parameters of a request: clients add some with values of any type, such as headers."""
+"""Parameters of a request; clients may add others, such as headers, with values of any type."""
 
 Numbers = Literal[
     "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64"

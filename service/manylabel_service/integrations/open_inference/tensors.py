@@ -58,8 +58,8 @@ class Tensor(NamedTuple):
 
 
 def split(inputs: Sequence[InferInput], binary: memoryview) -> list[Tensor]:
-    """Return the inputs of a request with the binary elements that follow the JSON, one input after the other. Raises a
-    Problem invalid_request."""
+    """Return the inputs of a request, each with its part of the binary data after the JSON. Raises a Problem
+    invalid_request."""
     tensors, begin = [], 0
     for index, each in enumerate(inputs):
         at: Path = ("inputs", index)
@@ -154,8 +154,8 @@ async def _strings_from_bytes(tensor: Tensor, n: int) -> list[str]:
 
 
 def _checked(tensor: Tensor, n: int, d: int) -> int:
-    """Return the number of elements of shape (n, d); raise a Problem unless the data has that number, flat or in
-    rows."""
+    """Return the number of elements of the shape (n, d); raise a Problem unless the data, flat or in rows, has this
+    number."""
     data, at = tensor.asked.data, (*tensor.at, "data")
     assert data is not None
     if not (data and isinstance(data[0], list)):
@@ -182,7 +182,7 @@ async def _pieces(tensor: Tensor, n: int, d: int) -> Any:
 
 
 def _lists(tensor: Tensor) -> Iterator[tuple[Path, list[Any]]]:
-    """Yield the lists of elements with their locations: one, or one per row."""
+    """Yield the lists of elements with their locations: one flat list, or one list per row."""
     data: list[Any] = tensor.asked.data or []
     at: Path = (*tensor.at, "data")
     if data and isinstance(data[0], list):

@@ -33,7 +33,7 @@ from manylabel_service.trained.inputs import Views
 HEADER_LENGTH = "inference-header-content-length"
 """Header with the length of the JSON in a body; the rest is binary data."""
 MAX_ROWS = 100_000
-"""Maximum number of rows in all inputs of a request together: a row of one view takes some 300 bytes of memory."""
+"""Maximum number of rows in all inputs of a request together; a row of one view takes about 300 bytes of memory."""
 
 EXTENSION = "binary_tensor_data"
 
@@ -86,11 +86,11 @@ async def to_examples(
     """
     n = n_examples(tensors[0])
     if n > max_examples:
-        raise batch_too_large(f"the batch has {n:,} examples, and may have {max_examples:,}")
+        raise batch_too_large(f"the batch has {n:,} examples; at most {max_examples:,} are allowed")
     names = [tensor.asked.name for tensor in tensors]
     _check_names(names, signature)
     if n * len(tensors) > MAX_ROWS:
-        raise batch_too_large(f"the inputs have {n * len(tensors):,} rows together, and may have {MAX_ROWS:,}")
+        raise batch_too_large(f"the inputs have {n * len(tensors):,} rows together; at most {MAX_ROWS:,} are allowed")
     if names == [EXAMPLE] and tensors[0].asked.datatype == "BYTES":
         return await _from_strings(tensors[0], n, convert)
     if signature.vectors and names != [EXAMPLE]:
@@ -107,7 +107,7 @@ async def to_examples(
 
 
 def _check_names(names: Sequence[str], signature: Signature) -> None:
-    """Reject inputs that the model does not have, before they are parsed."""
+    """Raise a Problem for inputs that the model does not have, before they are parsed."""
     if names == [EXAMPLE]:
         return
     if len(set(names)) < len(names):
@@ -121,7 +121,7 @@ def _check_names(names: Sequence[str], signature: Signature) -> None:
 
 
 async def _from_vectors(tensors: Sequence[Tensor], n: int, convert: Convert, max_features: int) -> Examples:
-    """Return records with the rows of other inputs as their vectors; a row without values is omitted."""
+    """Return records whose vectors are the rows of the other inputs; a row without values is omitted."""
     values = [Features((), None, np.zeros(0, dtype=np.float32))] * n
     vectors: list[dict[str, NDArray[np.float32]]] = [{} for _ in range(n)]
     for tensor in tensors:
@@ -177,7 +177,8 @@ def _value(text: str, at: Path) -> Any:
 
 
 def wanted_outputs(asked: schemas.InferRequest, signature: Signature) -> list[Output]:
-    """Return the requested outputs, or all of the model, without duplicates. Raises a Problem invalid_request."""
+    """Return the requested outputs without duplicates, by default all outputs of the model. Raises a Problem
+    invalid_request."""
     parameters = asked.parameters or {}
     all_binary = _flag(parameters.get("binary_data_output", False), "parameters", "binary_data_output")
     all_likely = not asked.outputs and signature.has_probabilities

@@ -24,15 +24,15 @@ def all_measures(Y: Any, scores: NDArray[Any], weights: Weights = None) -> dict[
     Parameters
     ----------
     Y : ndarray or CSR array of shape (n_samples, n_labels), the true labels, 0 and 1.
-    scores : ndarray of shape (n_samples, n_labels); a label is predicted where it is above 0.
+    scores : ndarray of shape (n_samples, n_labels); a label is predicted if its score is above 0.
     weights : ndarray of shape (n_samples,), float64, weights of the rows; None: 1.
     """
     return {name: MEASURES[name](Y, scores, weights) for name in REPORTED}
 
 
 def baseline_measures(learnt: Any, Y: Any, learnt_weights: Weights = None, weights: Weights = None) -> dict[str, float]:
-    """Compute every metric of the baseline that predicts, for each row of `Y`, the labels frequent in the training
-    rows.
+    """Compute every metric of the baseline, which predicts for each row of `Y` the labels that are frequent in the
+    training rows.
 
     Both are ndarrays or CSR arrays of 0 and 1, shape (n_samples, n_labels), with weights as in `all_measures`.
     """

@@ -49,10 +49,11 @@ class Rows(_RequestModel):
 
 
 class DataOfSet(Rows):
-    """Training data from a dataset; null selects the split train if there are train and test."""
+    """Training data from a dataset. If the split is null, and the dataset has the splits train and test, train is
+    used."""
 
     unlabelled: Rows | None = None
-    """Further rows whose labels are ignored, for trainers that learn from unlabelled examples."""
+    """Additional rows, whose labels are ignored, for trainers that learn from unlabelled examples."""
 
 
 class DataOfStream(_RequestModel):
@@ -63,8 +64,8 @@ class DataOfStream(_RequestModel):
     last: Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
     """Maximum number of the latest examples to sample."""
     minimum: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
-    """Minimum number of examples; with fewer the job fails. Null: `last`, or the number that the model has learnt if
-    that is less."""
+    """Minimum number of examples; with fewer, the job fails. Null: `last`, or the number of examples that the model has
+    learnt if that is lower."""
 
     @model_validator(mode="after")
     def _ordered(self) -> DataOfStream:
@@ -74,7 +75,7 @@ class DataOfStream(_RequestModel):
 
 
 class Range(_RequestModel):
-    """Range of numbers to draw from; integers if both ends are."""
+    """Range of numbers to draw from; integers are drawn if both ends are integers."""
 
     low: Annotated[int, Field(strict=True)] | Number
     """Lower end."""
@@ -109,8 +110,8 @@ class GridSearch(_Search):
     kind: Literal["grid"]
     """Kind of search."""
     params: Annotated[dict[_Name, _Values], Field(min_length=1, max_length=MAX_SEARCHED)] = Field(default_factory=dict)
-    """Values of each parameter; the others are those of the job's `params`. Without it: `search` of `GET /v1/trainers`,
-    and with the kernel `rbf` its `rbf_search`."""
+    """Values of each searched parameter; other parameters have the values in the job's `params`. Default: `search` of
+    the trainer in `GET /v1/trainers`, and with the kernel `rbf` also `rbf_search`."""
 
     @model_validator(mode="after")
     def _not_too_many(self) -> GridSearch:
@@ -137,8 +138,8 @@ class RandomSearch(_Search):
     params: Annotated[dict[_Name, _Values | Range], Field(min_length=1, max_length=MAX_SEARCHED)] = Field(
         default_factory=dict
     )
-    """Values of each parameter to choose from, or a range of numbers. Without it: `search` of `GET /v1/trainers`, and
-    with the kernel `rbf` its `rbf_search`."""
+    """Values to choose from, or a range of numbers, for each searched parameter. Default: `search` of the trainer in
+    `GET /v1/trainers`, and with the kernel `rbf` also `rbf_search`."""
 
     @property
     def n_trials(self) -> int:
@@ -175,8 +176,8 @@ class JobSpec(_RequestModel):
     data: Data
     """Training data."""
     holdout: Holdout | None = None
-    """Rows for evaluation: a share of the rows, which are then not learnt, or other rows. Null: the split test of the
-    dataset if the data are its split train, else none."""
+    """Rows for evaluation: a share of the rows, which are then not learnt, or other rows. Null: the split test if the
+    training data are the split train of the same dataset, else no rows."""
     seed: Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)] = 0
     """Random seed: the same seed and data give the same result."""
     search: Search | None = None
@@ -215,7 +216,7 @@ MAX_DOUBTS = 1_000
 
 
 class SearchSpec(JobSpec):
-    """Work on the examples of an online model other than the fit of a version; its `model` is that model."""
+    """Work on the examples of an online model that does not fit a version; `model` is this online model."""
 
     @field_validator("trainer")
     @classmethod
@@ -310,7 +311,7 @@ class HeldOut(_ResponseModel):
     baseline: dict[str, float]
     """Metrics of predicting the most frequent training labels for every held-out row."""
     labels: dict[str, LabelMeasures]
-    """Metrics of at most the 200 most frequent labels; a version has those of all."""
+    """Metrics of at most the 200 most frequent labels; the version has the metrics of all labels."""
 
 
 class Trial(_ResponseModel):
@@ -333,7 +334,7 @@ class StreamSample(_ResponseModel):
     rows: int
     """Number of examples sampled."""
     learnt: int
-    """Number of examples that the model had learnt, without those undone by a rollback."""
+    """Number of examples that the model had learnt, without examples that a rollback undid."""
     partial: int
     """Number of latest examples omitted because some of their labels are unknown."""
     rolled_back: int
@@ -363,7 +364,7 @@ class Result(_ResponseModel):
     """Amount by which the version scored lower than the one it replaced, on the same rows; else null."""
     held_out: HeldOut | None
     params: dict[str, Any]
-    """Parameters of the model; of a search, the best."""
+    """Parameters of the model; the best ones of a search."""
     trials: list[Trial]
     seconds: float
     """Seconds spent on the fit of the model, its thresholds and its probabilities."""
@@ -397,9 +398,10 @@ class MetricsOfDryRun(_ResponseModel):
     macro_f1: float | None
     """Macro-F1 of all labels."""
     labels: dict[str, LabelInDryRun]
-    """Labels of the suggestion that the replay has."""
+    """Metrics of the labels of the suggestion that exist in the replay."""
     either_name: float | None
-    """F1 of the two labels of a merge as one, where either name counts as a hit; null for other suggestions."""
+    """F1 of the two labels of a merge, counted as one label of which either name is a hit; null for other
+    suggestions."""
 
 
 class DryRunResult(_ResponseModel):
@@ -411,11 +413,11 @@ class DryRunResult(_ResponseModel):
     examples: int
     """Number of examples examined."""
     changes: int
-    """Number of these examples whose labels would be others."""
+    """Number of these examples whose labels would change."""
     conflicts: list[str]
     """Descriptions of examples that do not fit the change."""
     before: MetricsOfDryRun
-    """Metrics as it is."""
+    """Metrics without the change."""
     after: MetricsOfDryRun
     """Metrics with the change from the first example on."""
 
@@ -451,7 +453,7 @@ class Job(_ResponseModel):
     model: str
     promote: Promote
     created: str
-    """RFC 3339, UTC, like the other times."""
+    """Creation time (RFC 3339, UTC, like all times)."""
     started: str | None
     ended: str | None
     attempt: int

@@ -32,8 +32,8 @@ PARAMS: dict[str, type[Params]] = {
 
 
 def complete(trainer: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters with the defaults of those that are missing. Raises pydantic.ValidationError if one is
-    unknown or not allowed."""
+    """Return all parameters, with defaults for missing ones. Raises pydantic.ValidationError if a parameter is unknown
+    or has an invalid value."""
     return PARAMS[trainer].model_validate(dict(params)).model_dump()
 
 

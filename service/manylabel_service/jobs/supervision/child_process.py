@@ -27,14 +27,14 @@ def task_directory(root: Path) -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="task-", dir=root))
     try:
         with (directory / LOCK).open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel releases the lock however this process ends
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel releases the lock in whatever way this process ends
             yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
 def remove_stale(root: Path) -> None:
-    """Remove the directories of dead processes; others may remove them at the same time."""
+    """Remove the directories of dead processes; other processes may do the same concurrently."""
     for directory in root.glob("task-*"):
         with suppress(OSError):
             _remove_if_stale(directory)
@@ -52,7 +52,7 @@ def _remove_if_stale(directory: Path) -> None:
 LAST_LINES = 20
 """Number of printed lines stored to explain why the process ended."""
 LINE_BYTES = 2**20
-"""Maximum bytes of a line of the process: the metrics of a result have an entry per label."""
+"""Maximum bytes of a line of output; the metrics of a result have an entry per label."""
 
 
 class ChildProcess:
@@ -71,7 +71,8 @@ class ChildProcess:
 
     @classmethod
     async def start(cls, directory: Path, threads: int, until: float) -> Self:
-        """Start a process for the request in a directory; it computes until a monotonic time, or `allow`."""
+        """Start a process for the request in a directory. It computes until a time of the monotonic clock, which
+        `allow` extends."""
         arguments = (str(directory), f"{until:.3f}")
         module = "manylabel_service.jobs.training.child"
         return cls(await forking.start(module, *arguments, threads=threads, line_bytes=LINE_BYTES))
@@ -81,7 +82,7 @@ class ChildProcess:
         return self._process.pid
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield its reports until it ends."""
+        """Yield the reports of the process until it ends."""
         async for line in self._process.stdout:
             if line.endswith(b"\n"):  # the last line may be incomplete
                 yield json.loads(line)
@@ -95,19 +96,19 @@ class ChildProcess:
             self._paused = False
 
     def pause(self) -> None:
-        """Pause it until `resume`."""
+        """Pause the process until the next `allow`."""
         self._process.send_signal(signal.SIGSTOP)
         self._paused = True
 
     async def ended(self) -> int:
-        """Wait for its end and return the exit status, negative for a signal."""
+        """Wait until the process has ended, and return the exit status, negative for a signal."""
         status = await self._process.wait()
         with suppress(TimeoutError):  # a grandchild might keep the pipe open
             await asyncio.wait_for(self._printing, 1.0)
         return status
 
     async def kill(self) -> None:
-        """Kill it if it is running, and wait for its end."""
+        """Kill the process if it is running, and wait for its end."""
         await self._process.kill()
         self._printing.cancel()
         await asyncio.gather(self._printing, return_exceptions=True)

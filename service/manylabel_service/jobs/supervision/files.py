@@ -40,7 +40,7 @@ from manylabel_service.trained.publishing import publish
 from manylabel_service.trained.version import VersionMeta
 
 TEST_OF = {"train": "test"}
-"""Evaluation split by training split, if no rows are named."""
+"""Default evaluation split of each training split."""
 
 
 class FilesChanged(Exception):
@@ -79,7 +79,7 @@ class InputFiles:
         request.write(self._directory)
 
     async def _params(self) -> dict[str, Any]:
-        """Return the parameters of the task; of a search or a dry run, also the spec of the model.
+        """Return the parameters of the task; for a search or a dry run, also the spec of the model.
 
         Raises FilesChanged.
         """
@@ -132,7 +132,8 @@ class InputFiles:
         return found.splits
 
     async def _checkpoint(self) -> None:
-        """Fetch the checkpoint to resume from; if it is lost, the fit starts from scratch, with the same result."""
+        """Fetch the checkpoint from which to resume. If it is lost, the fit starts from scratch and has the same
+        result."""
         if self._task.checkpoint is None:
             return
         try:
@@ -148,7 +149,7 @@ def _kind_of(spec: JobSpec, task: Task) -> Literal["fit", "trial", "doubts", "dr
 
 
 class TooFewExamples(Exception):
-    """The log of a model no longer has as many examples as a job needs."""
+    """The log of a model no longer has enough examples for a job."""
 
 
 async def gather(context: JobContext, record: JobDocument, directory: Path) -> StreamSample:
@@ -169,7 +170,7 @@ async def gather(context: JobContext, record: JobDocument, directory: Path) -> S
 
 
 async def check_incarnation(context: JobContext, record: JobDocument) -> None:
-    """Raise ModelGone unless the model of a search or a dry run is that of its submission, which no other replaced."""
+    """Raise ModelGone if the model of a search or a dry run was replaced since the submission."""
     found = await context.store.models.find(record.spec.model)
     if found is None or found.incarnation != record.incarnation:
         raise ModelGone(record.spec.model, record.incarnation or 0)
@@ -197,7 +198,7 @@ class CheckpointUploads:
         self.kept = kept
 
     def add(self, path: Path, iteration: int) -> None:
-        """Queue a file to be stored, and then removed."""
+        """Queue a file to store; it is removed afterwards."""
         self._waiting.append((path, iteration))
         self._added.set()
 

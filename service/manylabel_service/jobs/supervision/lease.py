@@ -1,4 +1,4 @@
-"""Lease on a task: renewed by heartbeats, and considered lost when they fail."""
+"""Lease on a task, which is renewed by heartbeats and counts as lost when they fail."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,10 +20,10 @@ from manylabel_service.storage import UNREADABLE
 
 Done = TypeVar("Done")
 TaskChange = Callable[[JobDocument, Task, str], None]
-"""Change of a job and its leased task, at a time in RFC 3339."""
+"""Function that changes a job and its leased task at a time in RFC 3339."""
 
 MARGIN_SECONDS = 1.0
-"""Seconds before the end of a lease at which its process is paused."""
+"""Seconds before the end of a lease at which the training process is paused."""
 
 
 class TaskLease:
@@ -49,7 +49,7 @@ class TaskLease:
         self.progress: dict[str, Any] | None = None
 
     def add_log_line(self, text: str) -> None:
-        """Add a line to the job's log, with the next heartbeat."""
+        """Add a line to the job's log; the next heartbeat stores it."""
         self._log_lines.append(text)
 
     async def change(self, change: TaskChange, *, most_seconds: float | None = None) -> JobDocument:

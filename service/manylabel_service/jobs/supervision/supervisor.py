@@ -1,7 +1,7 @@
 """Supervision of one task from its lease to its end, the same for every runner.
 
-Only the holder of the lease may work and write the result to the job's document; a holder that loses the lease stops at
-once and writes nothing. Training runs in a separate process, which can be killed at any time.
+Only the holder of the lease may work on the task and write the result to the job's document. A holder that loses the
+lease stops at once and writes nothing. Training runs in a separate process, which can be killed at any time.
 """
 
 import asyncio
@@ -65,10 +65,10 @@ class ProcessOrphaned(Exception):
 
 
 async def supervise(context: JobContext, id: str, number: int, supervision: "type[Supervision] | None" = None) -> None:
-    """Run a task if it is still queued, perhaps with another class of supervision.
+    """Run a task if it is still queued.
 
-    Returns when the task is done, has failed, was revoked, or another worker runs it. If cancelled, it first releases
-    the task with its last checkpoint.
+    Returns when the task is done, has failed or was revoked, or if another worker runs it. If cancelled, it first
+    releases the task with its last checkpoint.
     """
     token = secrets.token_hex(8)
 
@@ -82,7 +82,7 @@ async def supervise(context: JobContext, id: str, number: int, supervision: "typ
     try:
         record = await context.job_store.change(id, take)
     except (JobNotFound, NotClaimable, StorageUnavailable, *UNREADABLE):
-        return  # a lease that was acquired although the response was lost expires without heartbeats
+        return  # if the lease was acquired but the response lost, it expires, because no heartbeats are sent
     await (supervision or Supervision)(context, record, TaskLease(context, id, number, token, taken_at)).run()
 
 
@@ -99,10 +99,10 @@ class Supervision:
         self._log.info("task_started", attempt=self._task.attempt)
         try:
             end = await _while_leased(self._lease.renew_forever(), self._work())
-            # without heartbeats, which would take the end of the task for the loss of its lease
+            # no more heartbeats, because they would mistake the end of the task for a lost lease
             await self._lease.commit(end)
             self._log.info("task_finished")
-            with suppress(StorageUnavailable):  # otherwise the monitor deletes them, or they are deleted with the job
+            with suppress(StorageUnavailable):  # else the monitor deletes them, or they are deleted with the job
                 await self._delete_blobs()
         except LeaseLost as error:
             self._log.info("lease_lost", reason=str(error))
@@ -249,7 +249,7 @@ class Supervision:
 
 
 async def _while_leased(renewing: Coroutine[Any, Any, None], working: Coroutine[Any, Any, TaskChange]) -> TaskChange:
-    """Work while the lease is renewed; an error of the renewal ends the work."""
+    """Run the work while the lease is renewed; an error of the renewal ends the work."""
     renewal, worker = asyncio.create_task(renewing), asyncio.create_task(working)
     try:
         await asyncio.wait((renewal, worker), return_when=asyncio.FIRST_COMPLETED)
@@ -270,7 +270,7 @@ def _failure(error: Exception) -> tuple[str, str]:
 
 
 def _ended(status: int, lines: list[str]) -> Exception:
-    """Return the error for a process that ended like this."""
+    """Return the error for a process with this exit status."""
     last = f"; its last line: {lines[-1]}" if lines else ""
     if status < 0:
         hint = ", perhaps because memory ran out" if status == -9 else ""

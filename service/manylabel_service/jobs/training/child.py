@@ -2,7 +2,7 @@
 
 It uses only the files of its request, and reports JSON lines on its standard output. On its standard input it receives
 deadlines until which it may compute; after the last deadline, or when its supervisor has exited, it exits at once. The
-lease of its supervisor lasts longer, so two processes never work on the same task.
+lease of its supervisor lasts longer than the deadline, so two processes never work on the same task.
 """
 
 import errno
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str], files: Sequence[int]) -> int:
     arguments : sequence of str
         The directory, and the first deadline on the monotonic clock, which all processes of a machine share.
     files : sequence of int
-        Empty: the child gets no file.
+        Empty, because the child gets no files.
     """
     directory, until = Path(arguments[0]).absolute(), float(arguments[1])
     processes.name("manylabel-train")
@@ -104,10 +104,11 @@ def _limit_memory(most_bytes: int) -> None:
 
 
 def _watch(deadlines: int, until: float) -> None:
-    """Exit the process if its deadline is not renewed. Compiled functions and BLAS release the interpreter lock."""
+    """Exit the process if its deadline is not renewed. This thread can run because compiled functions and BLAS release
+    the interpreter lock."""
     rest = b""
     while True:
-        # A process that was suspended must check again before it concludes that its deadline has passed.
+        # A process that was suspended must check for a new deadline before it concludes that the deadline has passed.
         if not (_readable(deadlines, until - time.monotonic()) or _readable(deadlines, 0.0)):
             os._exit(ORPHANED)
         data = os.read(deadlines, 65536)

@@ -1,6 +1,6 @@
-"""Search for doubtful labels in a training process: from the examples of a log to a list as JSON.
+"""Search for doubtful labels in a training process: reads the examples of a log, and writes a list as JSON.
 
-The same search finds suggestions for all labels, which need the same probabilities.
+The search also finds suggestions for all labels, because these need the same probabilities.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from manylabel_service.online.spec.spec import ModelSpec
 
 
 class DoubtsRun(ExamplesRun):
-    """Search of one request; its params are those of a `DoubtsSpec`, with the spec of the model."""
+    """Search of one request, whose params are the fields of a `DoubtsSpec`, and the spec of the model."""
 
     def run(self) -> None:
         """Find the doubts, and write them."""
@@ -97,14 +97,15 @@ class DoubtsRun(ExamplesRun):
         return {"position": position, "index": index, "ref": self.facts["refs"][row], "time": time}
 
     def _judge(self) -> Pipeline:
-        """Return an untrained model that judges: the served one if it is FALT with probabilities, else FALT."""
+        """Return an untrained model for judging: with the spec of the served model if this is FALT with probabilities,
+        else FALT."""
         learner = ModelSpec.from_bytes(self.request.params["spec"].encode()).learner()
         pipeline = (learner if isinstance(learner, FALT) and learner.calibrate else FALT()).pipeline
         return self.grown(pipeline, len(self.facts["labels"]))
 
 
 def _names(features: Sequence[str | int], vectors: Sequence[Sequence[Any]]) -> Callable[[int], str | int | None]:
-    """Return the function from a column to the name of its feature, or to its number, or to None if it has none."""
+    """Return a function that returns, for a column, the name or number of its feature; None if it has neither."""
     starts = accumulate((length for _, length in vectors), initial=VECTOR_COLUMNS)
     fields = {first: field for first, (field, _) in zip(starts, vectors, strict=False)}
     return lambda column: fields.get(column) if column >= VECTOR_COLUMNS else _at(features, column)

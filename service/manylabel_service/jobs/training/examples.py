@@ -49,7 +49,7 @@ class ExamplesRun:
         )
 
     def grown(self, pipeline: Pipeline, n_labels: int) -> Pipeline:
-        """Return an untrained pipeline with all features of the examples, and a number of labels."""
+        """Return an untrained pipeline that has all features of the examples, and this number of labels."""
         pipeline.grow(self.facts["n_features"], n_labels)
         pipeline.grow_vectors([length for _, length in self.facts["vectors"]])
         pipeline.pair([(first, second) for first, second in self.facts["pairs"]])

@@ -1,8 +1,8 @@
 """Execution of the fits of one request, with checkpoints between and within fits.
 
 A model needs a fit per fold, for thresholds and probabilities, and then one on all rows. A trial of a search needs a
-fit per fold: the scores of a fold are evaluated with thresholds chosen on the other folds. The result depends on the
-request and its files only, not on interruptions.
+fit per fold: the scores of a fold are evaluated with thresholds chosen on the other folds. The result depends only on
+the request and its files, not on interruptions.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Report = Callable[[str, dict[str, Any]], None]
 
 @dataclass
 class ConvergenceTrace:
-    """The convergence curve of a fit: one point in `every` reports, so that the number of points is bounded."""
+    """Convergence curve of a fit, with one point for every `every` reports, so that the number of points is limited."""
 
     every: int = 1
     seen: int = 0
@@ -65,7 +65,7 @@ class ConvergenceTrace:
             self.points, self.every = self.points[::2], 2 * self.every
 
     def convergence(self) -> Convergence:
-        """Return the trace in the form stored with a version."""
+        """Return the trace in the format that is stored with a version."""
         finite = [point for point in self.points if math.isfinite(point[1])]
         iterations, objectives, gaps, seconds = zip(*finite, strict=True) if finite else ((), (), (), ())
         return Convergence([int(i) for i in iterations], list(objectives), list(gaps), list(seconds))
@@ -178,7 +178,8 @@ class FitRun:
         try:
             folded = self._out_of_fold(learnt, parts, lambda _: wanted.for_fold(), self._label_scores)
         except TooFewRows as error:
-            self.report("log", {"text": f"no thresholds or probabilities: a fold cannot be learnt, {error}"})
+            why = f"thresholds and probabilities are not fitted, because a fold cannot be learnt: {error}"
+            self.report("log", {"text": why})
             parts, folded = [], []
             self.checkpoint = FitCheckpoint(undecided=True)
         estimator = self._fitted(wanted.for_fold(), learnt, Fold(0, len(parts)))
@@ -221,7 +222,7 @@ class FitRun:
         new: Callable[[Dataset], Any],
         score: Callable[[Any, Dataset], NDArray[np.float64]],
     ) -> list[NDArray[np.float64]]:
-        """Return for each fold the scores of its rows, by an estimator trained on the others."""
+        """Return, for each fold, the scores of its rows from an estimator trained on the other folds."""
         for number, (rows, held) in enumerate(parts[len(self.checkpoint.scores) :], start=len(self.checkpoint.scores)):
             learnt = data.take(rows)
             estimator = self._fitted(new(learnt), learnt, Fold(number + 1, len(parts)))
@@ -232,7 +233,7 @@ class FitRun:
         return self.checkpoint.scores
 
     def _fitted(self, fresh: Any, data: Dataset, fold: Fold) -> Any:
-        """Return an estimator fitted to these rows, from the checkpoint on."""
+        """Fit an estimator to these rows, starting from the checkpoint, and return it."""
         at, self._fold, self._last = self.checkpoint, fold, None
         estimator = type(fresh).from_bytes(at.estimator) if at.estimator else fresh
 
@@ -263,7 +264,8 @@ class FitRun:
         )
 
     def _warn(self, estimator: Any, caught: Sequence[warnings.WarningMessage]) -> None:
-        """Report the warnings. A convergence warning of the segments is reported once, for the whole fit."""
+        """Report the warnings. The convergence warnings of all segments are reported as one warning for the whole
+        fit."""
         for text in sorted({str(each.message) for each in caught if each.category is not ConvergenceWarning}):
             self.report("log", {"text": text})
         self._converged = not any(each.category is ConvergenceWarning for each in caught)
@@ -298,7 +300,7 @@ class FitRun:
         return np.asarray(estimator.label_scores(as_taken(data.X, estimator.scaling)))
 
     def _columns(self, data: Dataset) -> dict[str, tuple[str, ...] | int]:
-        """Return the names of the features, or their number, for each view that the estimator knows."""
+        """Return, for each view of the estimator, the names of the features, or their number if they have no names."""
         if not self.trainer.views:
             return {SINGLE: data.names or data.n_features}
         return {name: data.feature_names[name] or int(view.shape[1]) for name, view in data.views.items()}
@@ -354,6 +356,6 @@ def _gap_of(estimator: Any) -> float | None:
 
 
 def _most_frequent(labels: dict[str, dict[str, Any]]) -> dict[str, LabelMeasures]:
-    """Return the labels to report, in their order; the version has all labels."""
+    """Return the most frequent labels, which are reported, in their order; the version has all labels."""
     chosen = set(sorted(labels, key=lambda name: -labels[name]["support"])[:MAX_LABELS_REPORTED])
     return {name: LabelMeasures(**measures) for name, measures in labels.items() if name in chosen}

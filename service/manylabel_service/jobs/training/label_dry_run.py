@@ -10,7 +10,7 @@ from manylabel_service.online.spec.spec import ModelSpec
 
 
 class LabelDryRun(ExamplesRun):
-    """Dry run of one request; its params are those of a `DryRunSpec`, with the spec of the model."""
+    """Dry run of one request, whose params are the fields of a `DryRunSpec`, and the spec of the model."""
 
     def run(self) -> None:
         """Try the change, and report the result."""

@@ -1,4 +1,4 @@
-"""Request to a training process, a file next to its data, and the result of a fit."""
+"""Request to a training process, which is a file next to its data, and the result of a fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNLABELLED: Final = "unlabelled"
 CHECKPOINT = "checkpoint"
 """Checkpoint to resume from; None for the beginning."""
 RESULT = "result"
-"""The `manylabel_service.trained.artifact.ModelArtifact` of a fit."""
+"""Name of the file with the `manylabel_service.trained.artifact.ModelArtifact` of a fit."""
 
 
 class Part(BaseModel, defer_build=True):
@@ -39,7 +39,7 @@ class FitRequest(BaseModel, defer_build=True):
     rows : training rows, including those that are held out.
     held : evaluation rows, or the share of `rows` to hold out.
     unlabelled : unlabelled training rows.
-    folds, measure : of a trial.
+    folds, measure : number of folds and metric of a trial.
     threads, segment_work : settings on which the bits of the result depend.
     memory_bytes : maximum private memory of the process.
     niceness : niceness of the process, 0 to 19.
@@ -72,7 +72,7 @@ class FitRequest(BaseModel, defer_build=True):
 
 
 class FitResult(BaseModel, defer_build=True):
-    """Facts about a fit, which the process reports when its model is in `RESULT`.
+    """Facts about a fit; the process reports them when the model is in the file `RESULT`.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class FitResult(BaseModel, defer_build=True):
     held_out : metrics on the held-out rows; None without any.
     converged : whether the fit converged within its iterations.
     gap : upper bound of the relative distance from the optimum; None if unknown.
-    seconds : seconds spent on the fit and those of its folds.
+    seconds : seconds spent on the fit and on the fits of its folds.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -19,7 +19,7 @@ QUEUE = "manylabel"
 TASK = "manylabel_service.jobs.worker.rq_worker.do_task"
 """Function that a worker calls, with the id of a job and the number of a task."""
 MAX_OFFERED = 64
-"""Approximate number of tasks in RQ's queue; further ones follow as these are claimed."""
+"""Approximate maximum number of tasks in RQ's queue; more tasks are added as these are claimed."""
 RESEND_SECONDS = 10
 """Seconds after which a queued task that RQ has lost is put into its queue again."""
 FAILED_SECONDS = 3600
@@ -46,9 +46,9 @@ def queue_of(connection: redis.Redis) -> Queue:
 
 
 class RQRunner:
-    """Runner that puts queued tasks into RQ's queue, and again if RQ has lost them.
+    """Runner that puts queued tasks into RQ's queue, and repeats this if RQ has lost them.
 
-    Each server has one. Two servers rarely queue the same task, which is harmless.
+    Each server has one. Two servers rarely queue the same task, and this is harmless.
     """
 
     def __init__(self, context: JobContext) -> None:

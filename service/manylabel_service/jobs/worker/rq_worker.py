@@ -1,4 +1,4 @@
-"""Worker that runs the tasks delivered by RQ: RQ in the main thread, an event loop in another.
+"""Worker that runs the tasks delivered by RQ. RQ runs in the main thread, and an event loop in another thread.
 
 RQ takes tasks from its queue, one at a time. The event loop runs them like a server. The monitors of the servers queue
 tasks and detect dead workers.
@@ -41,8 +41,8 @@ from manylabel_service.storage.blob_places import agree_on_blobs
 RQ_HEARTBEAT_SECONDS = 60.0
 """Seconds between two heartbeats to RQ, which considers a worker dead after seven minutes."""
 SIGNAL_SECONDS = 0.5
-"""Maximum seconds for which a signal may stay unhandled: the system may deliver it to another thread, which does not
-wake the main one."""
+"""Maximum seconds for which a signal may stay unhandled, because the system may deliver it to another thread, which
+does not wake the main thread."""
 BACKOFF_SECONDS = (0.5, 10.0)
 """Minimum and maximum seconds between two attempts while Redis is unavailable."""
 NICENESS = 19
@@ -83,8 +83,8 @@ class RQWorkerProcess:
             try:
                 worker = TaskWorker(self, connect(self._settings))
                 log.info("worker_started", queue=QUEUE, store=store_address(self._settings))
-                # RQ's log lines are about its own records: for example, it reports an error for a task that it got
-                # twice because Redis was unavailable.
+                # RQ's log lines are omitted, because they concern only its own records: for example, RQ reports an
+                # error for a task that it got twice because Redis was unavailable.
                 worker.work(logging_level="CRITICAL")
             except redis.exceptions.RedisError as error:
                 failure = str(error)

@@ -1,1 +1,2 @@
-"""History of a model: segments of its log, which remain after trimming, and states from which replay can begin."""
+"""History of a model: segments of its log, which are retained after trimming, and states from which replay can
+begin."""

@@ -1,8 +1,8 @@
-"""Archiver that moves a log into segments before it is trimmed, retains states of the model, and drops the oldest ones.
+"""Archiver that moves a log into segments before it is trimmed, and retains states of the model until they are too old.
 
-A segment is stored, read back and compared; then the catalogue names it; only then is the log trimmed through its end.
-A server killed between two of these steps leaves a blob that nothing names, or entries that are in both the log and a
-segment.
+A segment is stored, read back and compared; then it is added to the catalogue; only then is the log trimmed up to the
+end of the segment. A server killed between two of these steps leaves a blob that nothing names, or entries that are in
+both the log and a segment.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ SEGMENT_BYTES = 4 << 20
 """Bytes of payloads after which a segment ends."""
 
 SEGMENT_SECONDS = 86_400.0
-"""Seconds after which a segment ends if entries may be retained for a limited number of days only."""
+"""Seconds after which a segment ends if entries are retained only for a limited number of days."""
 
 STATE_EXAMPLES = 50_000
 STATE_LOG_BYTES = 32 << 20
@@ -45,7 +45,7 @@ MAX_STATES = 1_024
 """Maximum number of states of one history."""
 
 TARGETS = 8
-"""Number of target states of rollbacks that are retained beyond twice the size of a history."""
+"""Number of target states of rollbacks that are retained even above twice the maximum size of a history."""
 
 READ_ENTRIES = 1_000
 """Number of entries read from the log at a time."""
@@ -93,7 +93,7 @@ class Archiver:
     async def close(self, through: str) -> str:
         """Move the log up to about a position into segments; return the position up to which the log may be trimmed.
 
-        Entries that do not fill a segment stay in the log, like those from a damaged part of the log on. Raises
+        Entries that do not fill a segment stay in the log, and so do all entries after a damaged one. Raises
         StorageUnavailable, ModelGone, DocumentNewer or DocumentDamaged.
         """
         if not self._limits.size_bytes:
@@ -130,7 +130,7 @@ class Archiver:
                 states.append(snapshot)
 
     async def put_state(self, position: str, examples: int, data: bytes | memoryview) -> None:
-        """Store the state at a position, to which a rollback returns that is not in the log yet.
+        """Store the state at a position, to which a rollback will return; the rollback is not in the log yet.
 
         Raises LimitExceeded if too many states are retained for rollbacks.
         """
@@ -141,7 +141,7 @@ class Archiver:
         size_bytes = (await self._catalogue.read()).size_bytes + _total(states)
         check_limit(f"bytes of the history of model {self._record.name!r}", size_bytes + len(data), limit)
         check_limit(f"states in the history of model {self._record.name!r}", len(states), MAX_STATES)
-        # The bytes of the log before this state are unknown, so the state does not delay the next one.
+        # The number of bytes of the log before this state is unknown, so this state does not delay the next one.
         extent = next((state.extent for state in found if state not in states), LogExtent(examples, 0))
         await self._store.snapshots.put(self._record, position, data, extent, foreign=True, reasons=("history",))
 
@@ -177,7 +177,7 @@ class Archiver:
                     return left
             return catalogue.beginning_at(catalogue.through)
 
-        # The catalogue is changed first: a state before its beginning is of no use, and is dropped the next time.
+        # The catalogue is changed first: states before its beginning are unneeded, and are dropped the next time.
         catalogue = await self._catalogue.change(retained)
         left = needed(catalogue.begin)
         # A rollback that is not in the log yet may return to a young state.
@@ -256,10 +256,10 @@ class Archiver:
         return await self._catalogue.change(lambda now: catalogue if now.revision == found.revision else now)
 
     async def _begun_anew(self, found: Catalogue, error: LogLost | LogTrimmed) -> Catalogue:
-        """Return the catalogue, restarted if the log does not continue it.
+        """Return the catalogue, or a new one if the log does not continue it.
 
-        The log begins after the end of the history when the history is new, or was disabled for a while. It lacks the
-        end of the history if the store lost its newest entries; then the log still has all entries that were not
+        The log begins after the end of the history if the history is new, or was disabled for a while. The log lacks
+        the end of the history if the store lost its newest entries; then the log still has all entries that were not
         trimmed.
         """
         newest = await self._catalogue.read()

@@ -21,13 +21,13 @@ KIND = "history"
 BLOBS = "history/"
 
 MAX_SEGMENTS = 4_096
-"""Maximum number of segments of one history, whose names must fit in one document."""
+"""Maximum number of segments of one history, because their names must fit in one document."""
 
 log = structlog.get_logger()
 
 
 class Segment(NamedTuple):
-    """Bounds of a segment: the entries after one position, through another."""
+    """Bounds of a segment: it has the entries after one position, up to another."""
 
     id: str
     after: str
@@ -87,7 +87,7 @@ class Catalogue(StoredModel):
         return self.model_copy(update={"segments": (*self.segments, segment), "moved_to": None})
 
     def beginning_at(self, begin: str) -> Self:
-        """Return the history after a position; the segment that contains it stays whole."""
+        """Return the history after a position; the segment with this position stays whole."""
         key = position_key(begin)
         segments = tuple(segment for segment in self.segments if position_key(segment.through) > key)
         moved_to = self.moved_to if segments else None
@@ -104,4 +104,4 @@ class CatalogueStore(BlobCollection[Catalogue]):
 
 
 LOST = (BlobNotFound, BlobDamaged)
-"""Errors of an unreadable blob in a catalogue."""
+"""Errors that mean that a blob of a catalogue is unreadable."""

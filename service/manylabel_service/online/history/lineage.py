@@ -58,7 +58,7 @@ class Receipt(_Change):
 
 
 class Promotion(_Change):
-    """Result of a request to promote a follower; `key` and `digest` (hexadecimal) are those of the request."""
+    """Result of a request to promote a follower; `key` and `digest` (hexadecimal) identify the request."""
 
     follower: str
     algorithm: str
@@ -101,7 +101,7 @@ class Lineage(StoredModel):
         return next((each for each in latest if each.status == "running"), None)
 
     def with_change(self, change: Receipt | Promotion) -> Self:
-        """Return the lineage with a change added; it replaces the latest change of its kind if both have the same
+        """Return the lineage with a change added; the change replaces the latest one of its kind if both have the same
         id."""
         field = "receipts" if isinstance(change, Receipt) else "promotions"
         changes: tuple[Receipt | Promotion, ...] = getattr(self, field)
@@ -110,7 +110,7 @@ class Lineage(StoredModel):
         return self.model_copy(update={field: (*changes, change)[-MAX_CHANGES:]})
 
     def restored(self, origins: Iterable[tuple[str, int]], incarnation: int) -> Self:
-        """Return the lineage of another incarnation that was restored from others."""
+        """Return the lineage for an incarnation that was restored from the incarnations of this lineage."""
         lost = {"status": "failed", "error": "the store was lost"}
         ended = self if self.running is None else self.with_change(self.running.model_copy(update=lost))
         origins = tuple(dict.fromkeys((*self.origins, *origins)))[-MAX_INCARNATIONS:]
@@ -118,7 +118,7 @@ class Lineage(StoredModel):
         return ended.model_copy(update={**rest, "incarnations": (incarnation,), "origins": origins})
 
     def purged(self, ids: Container[str]) -> Self:
-        """Return the lineage with the archive marked as purged in its receipts."""
+        """Return the lineage in which the receipts say that the archive is purged."""
         receipts = (each.model_copy(update={"archive": "purged"}) if each.id in ids else each for each in self.receipts)
         return self.model_copy(update={"receipts": tuple(receipts)})
 

@@ -23,7 +23,7 @@ READ_ENTRIES = 1_000
 
 
 class HistoryReader:
-    """Reader of the history of one model. It caches one decoded segment, so it should live only as long as a read.
+    """Reader of the history of one model. It caches one decoded segment, so discard it after a read.
 
     The history of a follower is the part of the leader's history that the follower learns.
 
@@ -69,7 +69,7 @@ class HistoryReader:
         return part
 
     async def between(self, after: str | int | None, to: str | int | None, limit: int, limit_bytes: int) -> list[Entry]:
-        """Return entries, earliest first: at most `limit` entries, and about the requested bytes.
+        """Return entries, earliest first: at most `limit` entries, and at most about the requested number of bytes.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class HistoryReader:
         try:
             await self._store.logs.read(self._record, START, 1)
         except LogTrimmed as error:
-            # If the history was turned off, its segments may end before the log begins: then only the log counts.
+            # If the history was disabled, its segments may end before the log begins; then only the log is read.
             reached = position_key(catalogue.through) >= position_key(error.trimmed)
             return catalogue.begin if reached else error.trimmed
         except ModelDamaged:  # the log is not trimmed, and its first entries are damaged
@@ -172,10 +172,10 @@ class HistoryReader:
         return START
 
     async def find(self, at: str | int) -> str:
-        """Return the log position of an entry: the entry at a position, or the last entry up to a time.
+        """Return the log position of the entry at a position, or of the last entry up to a time.
 
-        The position at which the history begins is also found. Raises PositionNotFound, BeforeHistory, HistoryDamaged,
-        DocumentDamaged, StorageUnavailable, ModelGone or ModelDamaged.
+        The position at which the history begins is also accepted. Raises PositionNotFound, BeforeHistory,
+        HistoryDamaged, DocumentDamaged, StorageUnavailable, ModelGone or ModelDamaged.
 
         Parameters
         ----------

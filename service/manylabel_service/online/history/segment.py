@@ -1,8 +1,8 @@
 """Segment: consecutive entries of a log in an immutable compressed blob.
 
-The blob has `MAGIC`, the length of the header (4 bytes, little-endian), the header, and one compressed body. The header
-is JSON with the bounds of the segment and the SHA-256 of the body. The body is msgpack with [position, time, payload]
-of each entry in order.
+The blob consists of `MAGIC`, the length of the header (4 bytes, little-endian), the header, and one compressed body.
+The header is JSON with the bounds of the segment and the SHA-256 of the body. The body is msgpack with [position, time,
+payload] of each entry in order.
 """
 
 import hashlib

@@ -13,7 +13,8 @@ MAX_BYTES_IN_MEMORY = 2**28
 """Maximum bytes of snapshots stored concurrently; a larger snapshot is stored alone."""
 
 MEASURE_SECONDS = 10.0
-"""Seconds between measurements of the bytes in the store; in between, bytes stored by this process are added."""
+"""Seconds between two measurements of the bytes in the store; in between, the bytes stored by this process are
+added."""
 
 
 class SnapshotQuota:
@@ -40,7 +41,7 @@ class SnapshotQuota:
         self.bytes_in_memory = 0
 
     def reserve(self, n_bytes: int, on_free: Callable[[], None]) -> ExitStack | None:
-        """Reserve memory, which is released once, when the returned stack is closed.
+        """Reserve memory, which is released when the returned stack is closed.
 
         If there is not enough memory, return None, and call `on_free` once when another attempt may succeed.
         """
@@ -75,7 +76,7 @@ class SnapshotQuota:
             await ended.wait()
 
     async def add_stored(self, n_bytes: int) -> None:
-        """Add bytes to store, minus the bytes removed for them. Raises LimitExceeded or StorageError."""
+        """Count bytes to store, minus the bytes that they replace. Raises LimitExceeded or StorageError."""
         total = await self.stored_bytes() + n_bytes
         if total > self._max_stored_bytes:  # snapshots may have been deleted
             total = await self._measure(exact=True) + n_bytes
@@ -91,7 +92,7 @@ class SnapshotQuota:
         extent: LogExtent,
         reasons: Sequence[Reason] = ("recent",),
     ) -> None:
-        """Store a snapshot of a successor, which replaces none. Raises LimitExceeded or StorageError."""
+        """Store a snapshot of a successor, which replaces no other snapshot. Raises LimitExceeded or StorageError."""
         if tuple(reasons) != ("history",):
             await self.add_stored(len(data))
         await self._store.snapshots.put(successor, position, data, extent, foreign=True, reasons=reasons)

@@ -20,7 +20,7 @@ class SnapshotReader:
         self._store = store
 
     async def list(self) -> list[SnapshotMeta]:
-        """Return the listed snapshots, newest first: all but states of the history."""
+        """Return all snapshots except states of the history, newest first."""
         return [each for each in await self._store.snapshots.all(self._record) if each.listed]
 
     async def load(self, position: str) -> OnlineModel:
@@ -51,7 +51,7 @@ class SnapshotReader:
         await asyncio.to_thread(file.flush)
 
     async def pin(self, position: str) -> str:
-        """Protect a snapshot for as long as the log needs it; its position is in the syntax of the store. Raises
+        """Protect the snapshot at a position, in the syntax of the store, as long as the log needs it. Raises
         SnapshotNotFound or NotCompiled."""
         record = await self.find(position)
         pinned = await self._store.snapshots.retain(self._record, record.position, add="pin")

@@ -1,4 +1,4 @@
-"""Retention: the snapshots to keep, the pins to remove, and the position to trim the log to."""
+"""Retention: selects the snapshots to retain, the pins to remove, and the position up to which to trim the log."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 class Plan(NamedTuple):
-    """Snapshots to retain, and the position through which to trim the log; None: do not trim it."""
+    """Snapshots to retain, and the position up to which to trim the log; None: do not trim it."""
 
     kept: Sequence[SnapshotMeta]
     trimmed: str | None
@@ -27,7 +27,7 @@ class Plan(NamedTuple):
 
 def plan(snapshots: Sequence[SnapshotMeta], n_kept: int) -> Plan:
     """Plan the retention of these snapshots (newest first) and of the log."""
-    # The newest entry stays, because it shows a lagging replica that it is behind.
+    # The newest entry is retained, so that a replica that is behind notices it.
     first = max(n_kept, 2) - 1
     trimmed = snapshots[first].position if len(snapshots) > first else None
     return Plan(snapshots[:n_kept], trimmed)
@@ -39,7 +39,7 @@ def _total(snapshots: Sequence[SnapshotMeta]) -> int:
 
 
 class Retention:
-    """Retention of the snapshots of one model: the newest, and those that the log needs.
+    """Retention of the snapshots of one model: the newest ones, and those that the log needs.
 
     A rollback in the log can be replayed only with its target snapshot. The replica that appends a rollback pins that
     snapshot first; the pin is removed once the log is trimmed past the rollback.
@@ -63,7 +63,7 @@ class Retention:
         self._needless_since: dict[tuple[str, int], float] = {}
 
     async def bytes_to_go(self, new: SnapshotMeta) -> int:
-        """Return the bytes of the snapshots that `apply` will drop once this one is stored."""
+        """Return the bytes of the snapshots that `apply` will delete when this snapshot is stored."""
         before = await self._store.snapshots.all(self._record)
         others = [old for old in before if old.listed and old.position != new.position]
         kept = {old.position for old in plan([new, *others], self._n_kept).kept}

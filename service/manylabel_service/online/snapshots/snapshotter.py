@@ -1,10 +1,11 @@
-"""Taking of snapshots of one model: schedule, serialisation and retention.
+"""Snapshotter of one model: schedule, serialisation and retention.
 
-A store verifies the written bytes before a snapshot counts; only then are older snapshots deleted and the log trimmed
-up to the oldest retained one. So a damaged snapshot costs a longer replay, but never a part of the model.
+The store verifies the written bytes before a snapshot is used; only then are older snapshots deleted, and the log is
+trimmed up to the oldest retained snapshot. So if a snapshot is damaged, replay takes longer, but no part of the model
+is lost.
 
-One snapshot per model is enough for all processes: a replica first checks whether another one has taken it, and
-replicas of shared models wait for a random extra time.
+One snapshot per model is sufficient for all processes: a replica first checks whether another replica has taken one,
+and replicas of shared models wait for a random additional time.
 """
 
 import asyncio
@@ -37,7 +38,8 @@ from manylabel_service.storage import START, LogExtent, ModelMeta, SnapshotMeta,
 STORING_SECONDS = 0.5
 """Seconds between checks of a snapshot that another process is storing."""
 SPREAD = 0.25
-"""Maximum extra wait of a replica before a snapshot, as a share of the configured interval, so one replica is first."""
+"""Maximum additional wait of a replica before a snapshot, as a share of the configured interval, so that one replica is
+first."""
 
 log = structlog.get_logger()
 
@@ -88,7 +90,7 @@ class Snapshotter:
         self.size_bytes = 0
 
     def resume(self, snapshot: SnapshotMeta | None, learnt: int, size_bytes: int) -> None:
-        """Start from the restored snapshot, or None, and the part of the log learnt since then."""
+        """Start from the restored snapshot (None: none), and the part of the log that was learnt since then."""
         self.covered = START if snapshot is None else snapshot.position
         self.size_bytes = 0 if snapshot is None else snapshot.size_bytes
         self._learnt = learnt
@@ -222,7 +224,7 @@ class Snapshotter:
         return position_key(self.covered) >= position_key(position)
 
     async def take_last(self, model: OnlineModel) -> None:
-        """Ensure an up-to-date snapshot, and wait until it is stored; only after the last entry is applied.
+        """Ensure an up-to-date snapshot, and wait until it is stored; call this only after the last entry is applied.
         Raises StorageError or ModelGone."""
         if not await self.covers(model.position):
             while await self.begin(model) is None:
@@ -230,7 +232,7 @@ class Snapshotter:
             await self._wait_until_stored()
 
     def storing(self) -> AbstractContextManager[None]:
-        """Return the context in which blobs of the model are stored: a forgetting waits for its end."""
+        """Return the context in which blobs of the model are stored; forgetting of examples waits until it ends."""
         return self._room.storing(self._record.incarnation)
 
     async def drop(self) -> None:
@@ -272,7 +274,7 @@ class Snapshotter:
     def _ended(self, storing: Storing, reserved: ExitStack) -> None:
         reserved.close()
         if not storing.cancelled():
-            storing.exception()  # mark the error as retrieved, because it has been logged
+            storing.exception()  # marks the error as retrieved; it has been logged already
         self._on_stored()
 
     async def _put(self, model: OnlineModel, position: str, data: memoryview, extent: LogExtent) -> SnapshotMeta | None:

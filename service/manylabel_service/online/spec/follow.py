@@ -13,7 +13,7 @@ FIELD = "follow"
 """Key of the part in a stored spec."""
 
 SWITCHES = "switches"
-"""Key, in a stored spec, of the positions at which the model stopped or began to follow, in turn."""
+"""Key, in a stored spec, of the positions at which the model alternately stopped and began to follow."""
 
 MAX_FOLLOWERS = 8
 """Maximum number of followers of one model."""
@@ -49,7 +49,7 @@ class Follow(BaseModel, defer_build=True):
         return self.begin != START
 
     def part_of(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return those of some consecutive entries that the follower learns."""
+        """Return the part of some consecutive entries that the follower learns."""
         until = None if self.until is None else position_key(self.until)
         return [
             entry

@@ -1,7 +1,7 @@
-"""Limits on the features and labels of a model, and the policy for further ones: a part of its spec.
+"""Limits on the features and labels of a model, and the policy above the limits; they are part of the spec.
 
-The limits of a server decide which entries are appended to a log. The limits here are applied with an entry, so they
-have the same effect on every replica.
+Limits of a server decide which entries are appended to a log. The limits of this module are applied when an entry is
+applied, so they have the same effect on every replica.
 """
 
 from collections.abc import Iterator
@@ -31,23 +31,23 @@ class _Limit(Documented):
 
 
 class FeatureLimit(_Limit):
-    """Maximum number of features of a model, and the policy for further features."""
+    """Maximum number of features of a model, and the policy for features above it."""
 
     most: _Most
     """Maximum number of columns."""
     policy: Literal["reject", "ignore", "hash"]
-    """Policy for further features: `reject` refuses the update, `ignore` omits the feature from the example, `hash`
-    lets features share columns from the first example on.
+    """Policy for features above the limit: `reject` refuses the update, `ignore` omits the feature from the example,
+    `hash` lets features share columns from the first example on.
     """
 
 
 class LabelLimit(_Limit):
-    """Maximum number of labels of a model, and the policy for further labels."""
+    """Maximum number of labels of a model, and the policy for labels above it."""
 
     most: _Most
     """Maximum number of labels."""
     policy: Annotated[Literal["reject", "ignore"], BeforeValidator(_nameable)]
-    """Policy for further labels: `reject` refuses the update, `ignore` omits the label from the true labels."""
+    """Policy for labels above the limit: `reject` refuses the update, `ignore` omits the label from the true labels."""
 
 
 class ModelLimits(_Limit):
@@ -74,7 +74,7 @@ class ModelLimits(_Limit):
         return self.features is not None and self.features.policy == "hash"
 
     def within(self, n_features: int, n_labels: int) -> tuple[int, int]:
-        """Bound estimated numbers of columns by the limits."""
+        """Reduce estimated numbers of columns to the limits."""
         if self.features is not None:
             n_features = min(n_features, self.features.most)
         return n_features, n_labels if self.labels is None else min(n_labels, self.labels.most)
@@ -84,12 +84,12 @@ UNLIMITED = ModelLimits()
 
 
 def limits_to_dict(limits: ModelLimits | None) -> dict[str, Any] | None:
-    """Return the limits as set."""
+    """Return the limits as a dict."""
     return None if limits is None else limits.model_dump(mode="json")
 
 
 def most_of(limit: FeatureLimit | LabelLimit | None, policy: str) -> int | None:
-    """Return the maximum number of columns if this policy enforces it, else None."""
+    """Return the maximum number of columns if the limit has this policy, else None."""
     return limit.most if limit is not None and limit.policy == policy else None
 
 
@@ -110,14 +110,15 @@ def check_ignored(count: Any, n_columns: int, limit: FeatureLimit | LabelLimit |
     """Return the validated count of ignored features or labels of an untrusted state. Raises ValueError."""
     most = most_of(limit, "ignore")
     if type(count) is not int or not 0 <= count < 2**63:
-        raise ValueError("ignored: expected a count")
+        raise ValueError("ignored must be an integer of at least 0")
     if count and n_columns != most:
-        raise ValueError("ignored: must be 0 below the limit")
+        raise ValueError("ignored must be 0 if the limit is not reached")
     return count
 
 
 def check_labels(labels: Vocabulary, ignored: Any, limit: LabelLimit | None) -> int:
-    """Return the count of ignored labels; raise the errors of `check_ignored`, or ValueError beyond the limit."""
+    """Return the count of ignored labels; raise the errors of `check_ignored`, and ValueError if the labels exceed the
+    limit."""
     if limit is not None and len(labels) > limit.most:
         raise ValueError(f"labels: {len(labels)} labels exceed the limit of {limit.most}")
     return check_ignored(ignored, len(labels), limit)
@@ -137,4 +138,4 @@ def _pointless(limits: ModelLimits, spec: dict[str, Any]) -> Iterator[InitErrorD
 
 
 LimitsField = Annotated[ModelLimits | None, AfterValidator(_only_undeclared)]
-"""Field of a spec; `features` and `labels` come before it."""
+"""Field `limits` of a spec, which must follow `features` and `labels`, because its validation reads them."""

@@ -1,7 +1,7 @@
 """Parameters of the learners, as sent by clients and stored.
 
-The bounds for clients in `manylabel_core` suit a service, in which one example must not delay all others. The
-learner validates combinations of parameters, when called by `ModelSpec`.
+`manylabel_core` has bounds for clients that suit a service, in which one example must not delay all others. `ModelSpec`
+calls the learner to validate combinations of parameters.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from manylabel_service.parameters import model_of
 
 
 class Params(Documented):
-    """Parameters of a learner. Null selects the learner's default, which a `ModelSpec` resolves."""
+    """Parameters of a learner. Null means the default of the learner, which `ModelSpec` sets."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

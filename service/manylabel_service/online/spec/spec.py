@@ -31,7 +31,7 @@ MAX_NAME_BYTES = 256
 
 
 _LENGTH: dict[str, JsonValue] = {"minLength": 1, "maxLength": MAX_NAME_BYTES}
-"""Length limits of a name in a schema, which counts characters, not bytes."""
+"""Length limits of a name for the schema; a schema counts characters, not bytes."""
 
 
 def _at_most_max_bytes(name: str) -> str:
@@ -45,7 +45,7 @@ def _at_most_max_bytes(name: str) -> str:
 
 
 def no_repeats(names: list[str]) -> list[str]:
-    """Return names after checking for duplicates."""
+    """Return names unchanged; raise ValueError for duplicates."""
     for name, count in Counter(names).items():
         if count > 1:
             raise PydanticCustomError("name_repeated", "{name} is repeated", {"name": repr(name)})
@@ -97,7 +97,7 @@ class Sources(Documented):
 class ModelSpec(Documented):
     """Settings of a model at its creation: learner, features, labels and limits.
 
-    Defaults of the learner are filled in once, here, so a release with different defaults loads the same model.
+    Defaults of the learner are set once, at creation, so that a release with other defaults loads the same model.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -113,7 +113,7 @@ class ModelSpec(Documented):
     labels: _Names | None = None
     """Allowed labels: a list of names. Null: labels get columns as they appear."""
     limits: LimitsField = None
-    """Limits on the numbers of features and labels, and the policy for further ones. Null: the limits of the server."""
+    """Limits on the numbers of features and labels, and the policy above the limits. Null: the limits of the server."""
     scaling: Literal["auto", "none", "unit"] | None = None
     """Scaling of features: chosen from the stream (auto), none, or each example to unit length (unit). Null means auto,
     or none if `passes` are given."""
@@ -146,7 +146,7 @@ class ModelSpec(Documented):
         except ValueError as error:
             raise _refused(str(error), self.params) from error
         params = {name: resolved[name] for name in type(self.params).model_fields}
-        # Frozen from here on.
+        # From here on, the spec is immutable.
         object.__setattr__(self, "params", self.params.model_copy(update=params))
         object.__setattr__(self, "scaling", resolved["scaling"])
         object.__setattr__(self, "missing", resolved["missing"])

@@ -1,4 +1,4 @@
-"""Text options in the spec of a model, validated and completed by core."""
+"""Text options in the spec of a model; core validates them and sets defaults."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -24,11 +24,12 @@ class Text(Documented):
     """Number of characters above which a string is a text in any field. Null: 200 if no `fields` are named; otherwise
     only `fields` are texts."""
     ngrams: int | _Span = Field(default=[1, 1])
-    """Lengths of word n-grams that become tokens: from the first number to the second, 1 to 5; a number n means 1 to n.
+    """Lengths of word n-grams that become tokens: from the first number to the second, 1 to 5; a single number n means
+    1 to n.
     """
     chars: int | _Span | None = None
     """Lengths of character n-grams inside a word that become tokens: from the first number to the second, 2 to 10; a
-    number n means n alone. Null: no character n-grams."""
+    single number n means only the length n. Null: no character n-grams."""
     stop_words: list[str] = Field(default_factory=list)
     """Words that are ignored."""
     min_length: int = 2
@@ -39,7 +40,7 @@ class Text(Documented):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, document: Any) -> Any:
-        """Validate the settings by core, and set its defaults."""
+        """Let core validate the settings, and set the defaults of core."""
         if not isinstance(document, Mapping):
             return document
         known = {name: value for name, value in document.items() if name in cls.model_fields}

@@ -16,7 +16,7 @@ _OPTIONS = ("drift", "step")
 """Parameters whose default needs only `base`."""
 
 _BLOCKS = ".blocks"
-"""End of the name of an array of each table of weights that can be sparse."""
+"""Suffix of the name of an array that each sparse table of weights has."""
 _MAX_ITEM_BYTES = 8
 """Maximum bytes of a weight."""
 _NO_GROUPS = 3
@@ -43,13 +43,13 @@ def _defaults(algorithm: str) -> Mapping[str, Any]:
 
 
 def tiers_of_size(spec: ModelSpec | TrainedSpec, n_features: int, n_labels: int) -> tuple[str, ...]:
-    """Return the tiers that a model of a spec needs with these columns besides those of the spec."""
+    """Return the tiers that a model with these columns needs in addition to the tiers of its spec."""
     size = n_features, 1 + n_labels
     return ("sparse",) if is_sparse(*size, _MAX_ITEM_BYTES) and is_sparse(*size, _item_bytes(spec)) else ()
 
 
 def _item_bytes(spec: ModelSpec | TrainedSpec) -> int:
-    """Return the bytes of a weight in those tables of a model that can be sparse; 0 without any."""
+    """Return the bytes of a weight in the tables of a model that can be sparse; 0 if there are no such tables."""
     arrays = spec.learner().pipeline.arrays() if isinstance(spec, ModelSpec) else {}
     tables = [name.removesuffix(_BLOCKS) for name in arrays if name.endswith(_BLOCKS)]
     return max((arrays[name].itemsize for name in tables), default=0)

@@ -1,6 +1,6 @@
-"""Spec of a trained model: only its kind, because everything else depends on its versions.
+"""Spec of a trained model, which has only its kind, because all other facts depend on the versions.
 
-The log of its delayed labels has the same spec; its replay computes only metrics.
+The log of its delayed labels has the same spec; replay of this log computes only metrics.
 """
 
 import json
@@ -69,7 +69,7 @@ def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
         return TrainedSpec.model_validate_json(spec) if is_trained(spec) else ModelSpec.from_bytes(spec)
     except ValidationError as error:
         if any(problem["type"] == "missing" for problem in error.errors()):
-            raise  # a newer release adds fields to a spec, and removes none
+            raise  # newer releases only add fields to a spec
         problem = error.errors()[0]
         field = ".".join(map(str, problem["loc"])) or "spec"
         raise ReleaseTooOld(f"this release does not know the model's {field}: {problem['msg']}") from error

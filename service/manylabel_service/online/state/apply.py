@@ -1,7 +1,7 @@
 """Application of log entries to a model, in slices between which a caller can pause.
 
-Consecutive entries share one pass of the learner's kernel. Grouping and slicing do not affect the result: columns are
-assigned, examples learnt and results computed strictly in log order.
+Consecutive entries share one pass of the compiled learner. Grouping and slicing do not affect the result: columns are
+assigned, examples are learnt and results are computed strictly in log order.
 """
 
 from collections import deque
@@ -48,10 +48,10 @@ class Alarm(NamedTuple):
 class ApplyResult(NamedTuple):
     """Result of applying an entry: an outcome, or the error of its rejection.
 
-    `replayed` means that nothing was done: an earlier entry had the same key, or all its lines had been learnt.
-    `learnt` is the number of examples learnt, and `alarms` are the drift alarms at its examples. `previous_position` is
-    the position of the previous entry. `label_changes` are new and changed labels. `openings` lists in order whether
-    the gate of a promise of parity opened (True) or closed.
+    `replayed` means that nothing was done, because an earlier entry had the same key, or all lines had been learnt.
+    `learnt` is the number of examples learnt, and `alarms` are the drift alarms at the examples of the entry.
+    `previous_position` is the position of the previous entry. `label_changes` are new and changed labels. `openings`
+    lists in order whether the gate of a promise of parity opened (True) or closed.
     """
 
     answer: UpdateOutcome | ServiceError
@@ -64,9 +64,9 @@ class ApplyResult(NamedTuple):
 
 
 class LogEntry(NamedTuple):
-    """Change at its position in the log.
+    """Change with its position in the log.
 
-    `checked` is the result of the dry run of its examples; None without one.
+    `checked` is the result of the dry run of its examples; None if there was no dry run.
     """
 
     position: str
@@ -78,7 +78,8 @@ class LogEntry(NamedTuple):
 class _Entry:
     """Update in progress. `refusal` is set if none of its examples will be learnt.
 
-    `taken` examples are processed, of which the first `skipped` had been learnt before, and `unlearnt` are not learnt.
+    `taken` is the number of processed examples; of these, the first `skipped` had been learnt earlier, and `unlearnt`
+    are not learnt.
     """
 
     logged: LogEntry
@@ -123,7 +124,7 @@ class _Block:
         return len(self.examples)
 
     def takes(self, model: OnlineModel, entry: _Entry) -> bool:
-        """Return whether the block, which is learnt as a whole, can accept the next example of the entry."""
+        """Return whether the block can accept the next example of the entry; a block is learnt as a whole."""
         example = entry.update.examples[entry.taken]
         learns = example.source == "human" or model.learns(example)
         if not self.examples:
@@ -176,7 +177,7 @@ class _Block:
 
     @cached_property
     def targets(self) -> Targets:
-        """True labels of all examples, available once the last example was added."""
+        """True labels of all examples, available when the last example was added."""
         return Targets(
             indptr=np.array(self._label_ends, dtype=np.int64),
             indices=np.array(self._labels, dtype=np.int32),
@@ -198,14 +199,14 @@ COPIED_BYTES = 2**22
 class ApplyBatch:
     """Log entries applied to a model by repeated calls of `step`.
 
-    A step has three parts, `take`, `learn` and `finish`. `learn` can run in a thread, and must if `takes_long`; no
-    thread may predict with the model until it has ended. Without `learn`, the learner and its metrics do not change.
+    A step has three parts, `take`, `learn` and `finish`. `learn` can run in a thread, and must if `takes_long`; until
+    `learn` has ended, no thread may predict with the model. Only `learn` changes the learner and its metrics.
 
     Attributes
     ----------
     outcomes : ApplyResults of the completed entries, in log order.
     learnt : number of examples learnt so far.
-    needed_snapshot : position of the target snapshot of the next entry, a rollback; nothing continues before
+    needed_snapshot : position of the target snapshot if the next entry is a rollback; the batch continues only after
         `roll_back`.
     """
 
@@ -224,7 +225,7 @@ class ApplyBatch:
         """Next entry if `learn` (or `finish` without it) applies or begins it, because this takes long."""
 
     def step(self, max_examples: int) -> bool:
-        """Apply up to `max_examples` examples; return whether some remain, or a snapshot is needed."""
+        """Apply up to `max_examples` examples; return whether examples remain, or a snapshot is needed."""
         self.take(max_examples)
         self.learn()
         return self.finish()
@@ -277,7 +278,8 @@ class ApplyBatch:
     def _brings_vectors(self, entry: _Entry) -> bool:
         """Return whether the next example has the first vector of a field.
 
-        It is learnt separately, so the learner knows the field from this example on, regardless of grouping.
+        This example is learnt separately, so that the learner knows the field from this example on, regardless of
+        grouping.
         """
         x = entry.update.examples[entry.taken].x
         return x.vectors is not None and self._model.features.layout.brings_vectors(x)
@@ -323,7 +325,7 @@ class ApplyBatch:
             model.give_titles(n_known)
             self._learnt = pipeline.learn(*collected, model.learner.calibrate)
             return
-        if len(model.labels) > model.learner.n_labels_:  # a description, or groups, may have declared some
+        if len(model.labels) > model.learner.n_labels_:  # a change of details or groups may have declared labels
             pipeline.grow(n_known, len(model.labels))
             model.give_titles(n_known)
         if len(block):
@@ -350,7 +352,7 @@ class ApplyBatch:
             self._apply(entry)
 
     def roll_back(self, target: OnlineModel) -> None:
-        """Roll back to the snapshot `needed_snapshot`; the target must not be used any more. Raises ValueError for
+        """Roll back to the snapshot `needed_snapshot`; the caller must no longer use the target. Raises ValueError for
         another state."""
         entry = self._waiting[0] if self.needed_snapshot is not None else None
         if not isinstance(entry, LogEntry):
@@ -445,7 +447,7 @@ class ApplyBatch:
                 shown.agree(probabilities)
         corrects = any(entry.update.corrects is not None for entry in block.entries)  # then it is the only entry
         if corrects:
-            pass  # the metrics and the promises count the example as it was learnt first
+            pass  # the metrics and the promises count the example with its first labels
         elif block.learns:
             _measure(model, block, scores, probabilities, block.targets)
         else:
@@ -521,9 +523,10 @@ def _measure(
     probabilities: NDArray[np.float64] | None,
     targets: Targets,
 ) -> None:
-    """Evaluate the prediction of each example: just before it was learnt, or, with delayed labels, as served.
+    """Evaluate the prediction of each example: the one just before it was learnt, or, with delayed labels, the served
+    one.
 
-    Probabilities are always those just before, because the log has no served probabilities.
+    Probabilities are always those just before learning, because the log has no served probabilities.
     """
     n_known = np.array(block.n_known, dtype=np.int64)
     if hidden := model.hidden_columns:  # hidden labels are not evaluated
@@ -585,10 +588,10 @@ def _decide(
     scores: NDArray[np.float64],
     probabilities: NDArray[np.float64],
 ) -> list[Decision]:
-    """Return the decision about each example just before it was learnt; count it, or the served decision if there is
-    one.
+    """Return the decision about each example just before it was learnt; count this decision, or the served one if there
+    is one.
 
-    A follower counts its own decision, because it has served none.
+    A follower counts its own decision, because it serves no decisions.
     """
     likely, scores, parents = model.for_promise(probabilities, scores)
     if not block.learns:

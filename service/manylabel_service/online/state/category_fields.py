@@ -10,7 +10,7 @@ from manylabel_core import Vocabulary
 from manylabel_core.records.number_fields import MAX_NUMBER_FIELDS, SETTLED, NumberFields, given_name, numbers_of
 
 MAX_CATEGORY_FIELDS = 256
-"""Models with more category fields do not count them: no field is settled."""
+"""Maximum number of category fields that are counted. In models with more category fields, no field is settled."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -18,8 +18,9 @@ Arrays = Mapping[str, NDArray[Any]]
 class CategoryFields:
     """Number of learnt examples with each category or text field, counted up to `SETTLED`.
 
-    Such a field has feature names `field=value`. From `SETTLED` examples on it is no mistake, and a vector in the field
-    is refused. Only names of fields below `SETTLED` are looked up, so counting costs nothing later.
+    The features of such a field have names `field=value`. A field is settled after `SETTLED` examples, because it is
+    then hardly a mistake; from then on, a vector in the field is refused. Only names of unsettled fields are looked up,
+    so counting costs nothing later.
 
     Attributes
     ----------
@@ -32,7 +33,7 @@ class CategoryFields:
         """Field of each feature name of the fields that are not settled."""
 
     def count(self, names: Sequence[str], new: Sequence[str]) -> None:
-        """Count an example about to be learnt, with the names of its features, and those that are new."""
+        """Count an example that is about to be learnt, from the names of its features and of its new features."""
         if self.seen is None:
             return
         self._watch(new)
@@ -57,7 +58,7 @@ class CategoryFields:
         return self.seen is not None and self.seen.get(field, 0) >= SETTLED
 
     def roll_back(self, target: "CategoryFields", names: Vocabulary) -> None:
-        """Return to the counts of an earlier state; `names` are the features of now."""
+        """Return to the counts of an earlier state; `names` are the current features."""
         if self.seen is not None and target.seen is not None:
             self.seen, self._unsettled = dict(target.seen), {}
             self._watch(names.names)
@@ -78,7 +79,7 @@ class CategoryFields:
             return found
         counts = _counts("categories", arrays, len(fields))
         if len(fields) > MAX_CATEGORY_FIELDS:
-            raise ValueError(f"categories: expected at most {MAX_CATEGORY_FIELDS} fields")
+            raise ValueError(f"categories: at most {MAX_CATEGORY_FIELDS} fields are allowed")
         found.seen = dict(zip(fields, counts, strict=True))
         if any(seen < SETTLED for seen in counts):
             found._watch(names.names)
@@ -102,12 +103,12 @@ def number_fields(arrays: Arrays, facts: Any) -> NumberFields:
     names = Vocabulary.from_state(_group("numbers", arrays)).names
     seen, always = _counts("numbers", arrays, len(names)), arrays["numbers.always"]
     if always.ndim != 1 or always.dtype != np.bool_ or len(always) != len(names) or len(names) > MAX_NUMBER_FIELDS:
-        raise ValueError(f"numbers: expected at most {MAX_NUMBER_FIELDS} fields, each with a flag")
+        raise ValueError(f"numbers: at most {MAX_NUMBER_FIELDS} fields are allowed, each with a flag")
     if not isinstance(facts, dict) or any(type(fact) is not bool for fact in facts.values()):
-        raise ValueError("numbers: expected facts")
+        raise ValueError("numbers: facts must be an object of booleans")
     counted, begun, of_records = facts["counted"], facts["begun"], facts["of_records"]
     if (not counted and (names or begun or of_records)) or (not begun and (always.any() or of_records)):
-        raise ValueError("numbers: the facts do not match the fields")
+        raise ValueError("numbers: the facts and the fields contradict each other")
     if not counted:
         return NumberFields(None)
     in_all = frozenset(name for name, is_in in zip(names, always.tolist(), strict=True) if is_in)
@@ -115,7 +116,8 @@ def number_fields(arrays: Arrays, facts: Any) -> NumberFields:
 
 
 def numbers_among(features: Sequence[str]) -> NumberFields:
-    """Return the number fields of a model that has learnt these features: optional ones have `given_name`."""
+    """Return the number fields of a model that has learnt these features; an optional number also has the feature
+    `given_name`."""
     numbers, known = numbers_of(features), set(features)
     if len(numbers) > MAX_NUMBER_FIELDS:
         return NumberFields(None)
@@ -126,7 +128,7 @@ def numbers_among(features: Sequence[str]) -> NumberFields:
 def _counts(part: str, arrays: Arrays, n_fields: int) -> list[int]:
     counts = arrays[f"{part}.seen"]
     if counts.shape != (n_fields,) or counts.dtype != np.int8 or ((counts < 0) | (counts > SETTLED)).any():
-        raise ValueError(f"{part}: expected a number of examples of each field, up to {SETTLED}")
+        raise ValueError(f"{part}: each field must have a number of examples from 0 to {SETTLED}")
     listed: list[int] = counts.tolist()
     return listed
 

@@ -23,14 +23,14 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.promises import check_parity, check_target, promise_to_json
 
 MANY_DESCRIBED, MANY_CHARACTERS, MANY_GROUPED = 100, 10_000, 500
-"""Numbers of described labels, of their characters, and of labels in groups or with a parent, above which a change
-takes more than some milliseconds."""
+"""Maximum numbers of described labels, of their characters, and of labels in groups or with a parent, for a change that
+takes only some milliseconds."""
 
 
 class LabelChange(NamedTuple):
     """Change of a label by an entry, for events: new, described, renamed, merged, retired, paused, resumed or restored.
 
-    `before` is the name in a request that changes one label. `alike` is an earlier label that a new one is alike.
+    `before` is the earlier name of a changed label. `alike` is an earlier label that is like the new one.
     """
 
     label: str
@@ -40,12 +40,12 @@ class LabelChange(NamedTuple):
 
 
 def new_labels(model: OnlineModel, labels: Iterable[str]) -> list[LabelChange]:
-    """Return the changes for labels that a model has just got."""
+    """Return the changes for labels that were just added to a model."""
     return [LabelChange(label, "new", alike=model.alike_to(label)) for label in labels]
 
 
 class Declared(NamedTuple):
-    """Labels that an entry names, which are declared if unknown, and the maximum bytes that the entry adds."""
+    """Labels that an entry declares if they are unknown, and the maximum bytes that the entry adds."""
 
     labels: Iterable[str]
     n_bytes: int
@@ -103,14 +103,15 @@ class Control(ABC):
 
     @property
     def takes_long(self) -> bool:
-        """True if `declared` and `apply` take more than some milliseconds, so that a thread does both.
+        """True if `declared` and `apply` take more than some milliseconds, so that both run in a thread.
 
-        Requests read the model meanwhile, so such a change adds names, but never renames one.
+        Requests read the model meanwhile; therefore such a change may add names, but not rename labels.
         """
         return False
 
     def declared(self, model: OnlineModel) -> Declared | None:
-        """Return how the entry may enlarge a model; None if it never does. Raises InvalidField for an invalid entry."""
+        """Return the maximum growth of a model by the entry; None if the entry never enlarges a model. Raises
+        InvalidField for an invalid entry."""
         return None
 
 
@@ -172,9 +173,9 @@ class Relabel(Control):
         paused: bool | None = None,
     ) -> "Relabel":
         if not isinstance(label, str) or not (to is None or isinstance(to, str)) or type(merges) is not bool:
-            raise ValueError("expected two labels, and a flag for a merge")
+            raise ValueError("a renaming must have a label, a new label and a merge flag")
         if paused is not None and (type(paused) is not bool or to is not None or merges):
-            raise ValueError("expected one label, and a flag for a pause")
+            raise ValueError("a pause must have a pause flag, and no second label")
         return cls(label, to, key, merges, paused)
 
     def to_json(self) -> dict[str, Any]:
@@ -214,7 +215,7 @@ class Describe(Control):
     def read(cls, key: IdempotencyKey | None, edits: dict[str, dict[str, Any]]) -> "Describe":
         known = isinstance(edits, dict) and len(edits) <= MAX_DESCRIBED
         if not (known and all(isinstance(label, str) for label in edits)):
-            raise ValueError(f"expected at most {MAX_DESCRIBED} labels")
+            raise ValueError(f"label details must be an object of at most {MAX_DESCRIBED} labels")
         for edit in edits.values():
             check_edit(edit)
         return cls(edits, key)
@@ -256,7 +257,7 @@ class Regroup(Control):
             found = tuple(Group(name, tuple(labels), choose) for name, labels, choose in groups)
             names = [*parents, *parents.values(), *(label for group in found for label in group.labels)]
             if not all(isinstance(label, str) for label in names):
-                raise ValueError("expected names of labels")
+                raise ValueError("groups and parents must contain names of labels")
             label_groups.check_written(found, parents)
         except (InvalidField, AttributeError) as error:
             raise ValueError(str(error)) from error
@@ -317,14 +318,14 @@ class SetPromise(Control):
 
 @dataclass(frozen=True, slots=True)
 class Served(Control):
-    """Predictions that were served under a promise of parity: the audits that wait for the teacher, and counts.
+    """Entry about predictions that were served under a promise of parity: audits that wait for the teacher, and counts.
 
     Attributes
     ----------
     version : number of the promise.
     audits : ids of the predictions that are audits, and the probability of each audit.
     counts : numbers of answers, of answers without a label, and of unsure examples.
-    now_ms, expires_ms : time of the server, and when these audits expire, in milliseconds of Unix time.
+    now_ms, expires_ms : time of the server, and expiry of these audits, in milliseconds of Unix time.
     """
 
     version: int
@@ -351,10 +352,10 @@ class Served(Control):
     ) -> "Served":
         numbers = (version, *counts, now_ms, expires_ms)
         if len(counts) != 3 or any(type(number) is not int or not 0 <= number < 2**53 for number in numbers):
-            raise ValueError("expected counts and times")
+            raise ValueError("counts and times must be integers from 0 to 2^53 - 1")
         for id, rate in audits:
             if not ulid.valid(id) or type(rate) is not float or not MIN_AUDIT_RATE <= rate <= 1.0:
-                raise ValueError("expected ids of predictions and the probabilities of their audits")
+                raise ValueError("an audit must have the id of a prediction and an audit rate")
         answered, empty, unsure = counts
         return cls(
             version, tuple((id, rate) for id, rate in audits), (answered, empty, unsure), now_ms, expires_ms, key

@@ -14,14 +14,15 @@ from manylabel_service.storage import position_key
 
 MAX_CHECKED = 100_000
 """Maximum number of examples of a model whose corrections and confirmed labels are remembered; the oldest are dropped.
-Readers of the history still see the corrections of others."""
+Corrections that were dropped are still in the history."""
 
 MAX_UNLEARNT = 10_000
-"""Maximum number of updates of a model that are remembered as not learnt, or not completely; the oldest are dropped."""
+"""Maximum number of updates of a model that are remembered as not learnt, or as partly learnt; the oldest are
+dropped."""
 
 _EXAMPLE_BYTES, _LABEL_BYTES = 300, 40
 """Estimated bytes of an example or of an update that was not learnt, and of each label of an example. They are
-constants, so the result does not depend on the machine."""
+constants, so that the result does not depend on the machine."""
 
 Place = tuple[str, int]
 """Position of the entry of an example, and the index of the example in the entry."""
@@ -31,8 +32,8 @@ class Corrects(NamedTuple):
     """Learnt example whose true labels an update replaces or confirms.
 
     `number` is the index of the example in its entry. `labels` are the names of the labels that a person has checked;
-    None: all. If none of them was wrong, the update has no example; otherwise its example is the corrected one.
-    `source` is that of the labels before.
+    None: all. If none of them was wrong, the update has no example; otherwise it has the corrected example. `source` is
+    the source of the earlier labels.
     """
 
     position: str
@@ -47,15 +48,15 @@ class Corrects(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """Knowledge about an example: position of its last correction, or None, and columns of checked labels, or None for
-    all."""
+    """Facts about a checked example: the position of its last correction, or None, and the columns of checked labels,
+    or None for all."""
 
     corrected_at: str | None
     columns: frozenset[int] | None
 
 
 class Corrections:
-    """Checked examples by place, in the order of the last check. A rollback restores all of it.
+    """Checked examples by place, in the order of the last check. A rollback restores the earlier checks.
 
     Attributes
     ----------
@@ -123,20 +124,22 @@ class Corrections:
                     position_key(each)
                 checked = None if columns is None else frozenset(columns)
                 if type(index) is not int or index < 0 or not _are_columns(checked or (), n_labels):
-                    raise ValueError("expected indices and columns of labels")
+                    raise ValueError("a corrected example must have an index and columns of labels")
                 corrections._checked[position, index] = Checked(at, checked)
             for position, n_examples in unlearnt:
                 position_key(position)
                 if type(n_examples) is not int or n_examples < 1:
-                    raise ValueError("expected numbers of examples")
+                    raise ValueError("the number of examples of an update must be at least 1")
                 corrections._unlearnt[position] = n_examples
         except (TypeError, AttributeError, msgpack.UnpackException) as error:
             raise ValueError(f"corrections: {error}") from error
         count = corrections.count
         if type(count) is not int or not 0 <= count < 2**53 or len(corrections._checked) > MAX_CHECKED:
-            raise ValueError("corrections: expected a count, and at most the maximum of examples")
+            raise ValueError(
+                f"corrections: the count must be at least 0, and at most {MAX_CHECKED:,} examples are allowed"
+            )
         if len(corrections._unlearnt) > MAX_UNLEARNT:
-            raise ValueError(f"corrections: expected at most {MAX_UNLEARNT:,} updates that were not learnt")
+            raise ValueError(f"corrections: at most {MAX_UNLEARNT:,} updates that were not learnt are allowed")
         return corrections
 
 

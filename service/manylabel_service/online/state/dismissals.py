@@ -13,7 +13,7 @@ from manylabel_core.label_health import KINDS
 MAX_DISMISSED = 10_000
 """Maximum number of dismissed suggestions of a model that are remembered; the oldest are dropped."""
 GROWTH = 2
-"""Growth of the number of examples of a suggestion after which it is listed again although it was dismissed."""
+"""Factor by which the number of examples of a dismissed suggestion must grow until it is listed again."""
 
 PAIRS = ("name", "merge", "parent")
 """Kinds of suggestions about two labels."""
@@ -27,8 +27,8 @@ _Key = tuple[str, int, int]
 class Dismissals:
     """Dismissed suggestions, the latest last, with the weighted number of examples at that time.
 
-    A pair of labels that was not to be merged is not suggested for a merge for another reason, or in the other
-    direction. A rollback retains dismissals, as it retains labels.
+    If the merge of two labels was dismissed, it is not suggested for another reason, or in the other direction. A
+    rollback retains dismissals, because it retains labels.
     """
 
     def __init__(self) -> None:
@@ -90,14 +90,16 @@ class Dismissals:
                 known = all(type(each) is int and 0 <= each < n_labels for each in columns)
                 key = _key(kind, column, other if kind in PAIRS else None)
                 if kind not in KINDS or not known or key != (kind, column, other) or key in found._examples:
-                    raise ValueError("expected known kinds, and columns of existing labels")
+                    raise ValueError(
+                        "a dismissal must have a known kind and columns of existing labels, and be listed once"
+                    )
                 if type(examples) is not float or not 0.0 <= examples < float("inf"):
-                    raise ValueError("expected numbers of examples")
+                    raise ValueError("the number of examples of a dismissal must be finite and at least 0")
                 found._examples[key] = examples
         except (TypeError, msgpack.UnpackException) as error:
             raise ValueError(f"dismissals: {error}") from error
         if len(found) > MAX_DISMISSED:
-            raise ValueError(f"dismissals: expected at most {MAX_DISMISSED:,}")
+            raise ValueError(f"dismissals: at most {MAX_DISMISSED:,} are allowed")
         return found
 
 
@@ -112,6 +114,6 @@ def _key(kind: str, column: int, other: int | None) -> _Key:
 def check_suggestion(kind: Any, label: Any, other: Any) -> None:
     """Raise ValueError unless a suggestion of a kind has these labels."""
     if kind not in KINDS or not isinstance(label, str):
-        raise ValueError("expected a kind of suggestions and a label")
+        raise ValueError("a suggestion must have a known kind and a label")
     if (kind in PAIRS) != isinstance(other, str) or (kind not in PAIRS and other is not None):
-        raise ValueError("`other` must be a label if the suggestion is about two labels, and missing otherwise")
+        raise ValueError("a suggestion must have `other` exactly if its kind concerns two labels")

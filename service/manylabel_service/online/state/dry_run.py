@@ -41,7 +41,8 @@ class SizeDelta(NamedTuple):
 class Checked(NamedTuple):
     """Result of a dry run: the layout of the features after an update, and its growth.
 
-    `settled` is true if the same numbers were optional before each example, and the lengths of all vectors settled.
+    `settled` is true if the same numbers were optional before each example, and the lengths of all vectors were
+    settled.
     """
 
     layout: Layout
@@ -51,7 +52,8 @@ class Checked(NamedTuple):
     relabels: int = 0
 
     def still_valid(self, model: OnlineModel) -> bool:
-        """Return whether the update stays valid without another check, whatever the model learns in the meantime."""
+        """Return whether the update stays valid without another check, regardless of what the model learns
+        meanwhile."""
         if not (self.settled and self.layout.agrees_with(model.features.layout)):
             return False
         if self.known is not model.features.names:
@@ -126,7 +128,7 @@ class DryRun:
 
     def __init__(self, model: OnlineModel) -> None:
         self._model = model
-        self._relabels = model.relabels  # of now: labels may change between two examples
+        self._relabels = model.relabels  # the current ones, because labels may change between two examples
         self._features = model.features
         self._new_features = _Gain(model.features.names, model.limits.features)
         self._new_labels = _Gain(model.labels, model.limits.labels)
@@ -203,7 +205,7 @@ class DryRun:
         self.n_examples += 1
 
     def _list_features(self, x: Features, given: Sequence[str]) -> None:
-        """Record the features of an example, and its additional ones, to count the distinct ones."""
+        """Record the features of an example, and its additional features, to count distinct features."""
         if x.names is not None:
             self._listed.update(x.names, given)
         elif x.indices is not None:

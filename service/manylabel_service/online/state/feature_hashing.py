@@ -1,10 +1,10 @@
 """The hashing trick: features in a fixed number of columns, without their names (Weinberger et al., ICML 2009).
 
 A feature's column and its sign follow from a hash of its name. Features that share a column are added with their signs,
-so the expected effect of one feature on another is 0. Columns and signs are those of scikit-learn's FeatureHasher
-(`alternate_sign=True`), so a client can compute them too. The hash is MurmurHash3 of the UTF-8 name, 32 bits, seed 0:
-identical on every machine, and ten times as fast as a cryptographic hash. A client can find collisions, but these harm
-only its own model.
+so the expected effect of one feature on another is 0. Columns and signs are the same as those of scikit-learn's
+FeatureHasher (`alternate_sign=True`), so a client can compute them too. The hash is MurmurHash3 of the UTF-8 name, 32
+bits, seed 0: identical on every machine, and ten times as fast as a cryptographic hash. A client can find collisions,
+but these harm only its own model.
 """
 
 from collections.abc import Collection
@@ -24,7 +24,7 @@ def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.f
     NaN means that a dense example lacks the feature.
 
     Numbered features keep their columns if they are below the limit; others are hashed by their number as a 32-bit
-    integer. The result does not depend on the order of the features, bit for bit. Sums are at most MAX_MAGNITUDE.
+    integer. The result is identical bit for bit for any order of the features. Sums are at most MAX_MAGNITUDE.
     """
     if x.names is not None:
         return _summed(*_placed(_hashes_of_names(x.names), x.values, n_columns))
@@ -40,8 +40,8 @@ def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.f
 
 
 def sources(x: Features, n_columns: int) -> dict[int, str | int]:
-    """Return the feature of each column of an example; if several share a column, the one with the largest value, NaN
-    last."""
+    """Return the feature of each column of an example. If several features share a column, the one with the largest
+    value is returned; NaN counts as the smallest."""
     if x.names is not None:
         names: list[Any] = list(x.names)
         columns = _placed(_hashes_of_names(x.names), x.values, n_columns)[0]

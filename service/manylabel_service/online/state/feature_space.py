@@ -1,7 +1,7 @@
 """Columns of features, by name or index, in order of first appearance.
 
-So memory depends on the features seen, not on the largest index. In a dense example, the position of a feature is its
-column.
+Memory therefore depends on the features seen, not on the largest index. In a dense example, the position of a feature
+is its column.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ Columns = tuple[NDArray[np.int32], NDArray[np.float32]]
 _NO_NUMBERS = NumberFields()
 
 MAX_LENGTHS = 3
-"""Maximum number of lengths of the vectors of a field while none is settled."""
+"""Maximum number of lengths of the vectors of a field while no length is settled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class Layout:
     of sparse examples from `most` on are ignored and do not affect the layout.
 
     `vectors` are the blocks of vectors in order of first appearance: fields with their lengths. `n_vectors` is the
-    number of examples with each block, counted up to `SETTLED`. From then on a block is settled, and its field accepts
-    no other length. Before, vectors of each length are separate blocks, so a mistake in the first example locks no
-    field. `numbers` are the number fields, except declared features.
+    number of examples with each block, counted up to `SETTLED`. A block with `SETTLED` examples is settled, and its
+    field accepts no other length. Before that, vectors of each length are separate blocks, so that a mistake in the
+    first example does not fix the length of the field. `numbers` are the number fields, except declared features.
     """
 
     kind: Literal["named", "numbered"] | None = None
@@ -58,7 +58,7 @@ class Layout:
 
     @property
     def vector_fields(self) -> dict[str, int]:
-        """Length of the vectors of each field: the settled length, or else the newest."""
+        """Length of the vectors of each field: the settled length, else the newest one."""
         newest = dict(self.vectors)
         return newest | {
             name: n for (name, n), seen in zip(self.vectors, self.n_vectors, strict=True) if seen >= SETTLED
@@ -71,7 +71,7 @@ class Layout:
 
     @property
     def n_vector_values(self) -> int:
-        """Number of values of one vector of each field together."""
+        """Total number of values of one vector of each field."""
         return sum(self.vector_lengths)
 
     @property
@@ -80,7 +80,7 @@ class Layout:
         return self.size if self.kind == "numbered" and self.fixed else None
 
     def problem(self, x: Features) -> str | None:
-        """Return why an example of this kind cannot be used, or None."""
+        """Return why an example of this kind cannot be used; None if it can."""
         if x.names is not None:
             numbered = self.kind == "numbered"
             return "this model has numbered features: send a list, or indices and values" if numbered else None
@@ -96,7 +96,8 @@ class Layout:
         return f"must have {due} numbers, has {n_given}"
 
     def vector_problem(self, x: Features, is_category: Callable[[str], bool]) -> tuple[str, str] | None:
-        """Return the field of an example whose vector does not match earlier examples, and the problem, or None."""
+        """Return the first field of an example whose vector does not match earlier examples, and the problem; None if
+        all match."""
         for name, vector in (x.vectors or {}).items():
             problem = self._problem_of_vector(name, len(vector), is_category)
             if problem is not None:
@@ -132,7 +133,8 @@ class Layout:
         return None
 
     def agrees_with(self, other: "Layout") -> bool:
-        """Return whether two layouts differ at most in the counts of numbers, and of vectors that stay unsettled."""
+        """Return whether two layouts differ only in the counts of numbers, and in those of vectors that stay
+        unsettled."""
         if self == other:
             return True
         own, numbers = self.numbers, other.numbers
@@ -158,7 +160,7 @@ class Layout:
         )
 
     def _after_vectors(self, x: Features) -> "Layout":
-        """Return the layout once the vectors of the example are learnt."""
+        """Return the layout after the vectors of the example are learnt."""
         if not self.has_unsettled(x):
             return self
         blocks = dict(zip(self.vectors, self.n_vectors, strict=True))
@@ -172,9 +174,9 @@ class Layout:
         return [] if x.names is None or self.declared or self.numbers.seen is None else numbers_of(x.names)
 
     def learning(self, x: Features, numbers: Sequence[str]) -> tuple["Layout", list[str]]:
-        """Return the layout once the example is learnt, and the additional features of the example, with the value 1.
+        """Return the layout after the example is learnt, and the additional features of the example, with the value 1.
 
-        `numbers` are those of `numbers_of`.
+        `numbers` is the result of `numbers_of`.
         """
         after = self.after(x, numbers)
         given = after.numbers.given(numbers) if numbers else []
@@ -188,9 +190,9 @@ class Layout:
         return self.learning(x, numbers)[1]
 
     def after(self, x: Features, numbers: Sequence[str] | None = None) -> "Layout":
-        """Return the layout once the example is learnt; named features are counted by their vocabulary.
+        """Return the layout after the example is learnt; named features are counted by their vocabulary.
 
-        `numbers` are those of `numbers_of`.
+        `numbers` is the result of `numbers_of`.
         """
         if x.vectors:
             return self._after_vectors(x).after(x._replace(vectors=None), numbers)
@@ -209,7 +211,7 @@ class Layout:
         return self if (size, self.kind) == (self.size, "numbered") else replace(self, kind="numbered", size=size)
 
     def rolled_back(self, target: "Layout") -> "Layout":
-        """Return the layout after a rollback: what a field has to be is as in the target; blocks and numbers stay."""
+        """Return the layout after a rollback: settled fields are those of the target; blocks and numbers stay."""
         seen, kept = self.numbers.seen, target.numbers
         if seen is None or kept.seen is None:
             numbers = NumberFields(None)
@@ -223,13 +225,13 @@ class FeatureSpace:
     """Features of one model. Its state is the layout, the names or the indices, the category fields, and the count of
     ignored features.
 
-    An example with a number that not all records have also has a feature that says so, see `NumberFields`. It follows
-    from the examples before, so the log does not have it.
+    An example with an optional number also has a feature that marks the number as present, see `NumberFields`. This
+    feature follows from earlier examples, so it is not in the log.
 
     Parameters
     ----------
     declared : names or number of columns, if only declared features are accepted.
-    limit : limit of the number of columns. `Projection` rejects features, because a prediction adds no columns.
+    limit : limit of the number of columns.
 
     Attributes
     ----------
@@ -272,7 +274,7 @@ class FeatureSpace:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Columns of each number and of the feature that says that an example has it."""
+        """Columns of each optional number, and of the feature that marks it as present."""
         return [] if self.layout.declared else self._pairs.read(len(self.names), self.names.newest)
 
     @property
@@ -287,7 +289,7 @@ class FeatureSpace:
 
     @property
     def knows_numbers(self) -> bool:
-        """True if the number fields have every numeric feature that has a column."""
+        """True if the number fields include every numeric feature that has a column."""
         return self._n_hashed is None and self._n_kept is None
 
     def continues(self, earlier: "FeatureSpace") -> bool:
@@ -301,7 +303,7 @@ class FeatureSpace:
         return may_follow and same_names and self.columns.begins_with(earlier.columns)
 
     def roll_back(self, target: "FeatureSpace") -> None:
-        """Return to what an earlier state knows of fields; names and columns stay."""
+        """Return to the facts about fields in an earlier state; names and columns stay."""
         self.layout = self.layout.rolled_back(target.layout)
         self.categories.roll_back(target.categories, self.names)
 
@@ -311,7 +313,7 @@ class FeatureSpace:
         Parameters
         ----------
         index : index of the example in its request.
-        layout : layout after the examples before it; None: the current layout.
+        layout : layout after the preceding examples; None: the current layout.
         """
         layout = layout or self.layout
         problem = layout.problem(x)
@@ -385,9 +387,9 @@ class FeatureSpace:
         return found
 
     def numbers_in(self, x: Features, has_new: bool) -> list[str]:
-        """Return the numbers of an example, like `Layout.numbers_of`; `has_new`: some of its names are new.
+        """Return the numbers of an example, like `Layout.numbers_of`; `has_new` says whether some of its names are new.
 
-        All numbers among known names are number fields, so an example of texts costs nothing.
+        All numbers among known names are number fields, so nothing is looked up for an example of texts.
         """
         return self.layout.numbers_of(x) if has_new or self.layout.numbers.seen else []
 
@@ -398,15 +400,15 @@ class FeatureSpace:
     def find(self, x: Features) -> Columns:
         """Return the columns of an example to predict; nothing is added.
 
-        Features never learnt get the columns that learning would assign: they have no weight, but count in the norm of
-        the example. Features that learning would ignore are omitted.
+        Features that were never learnt get the columns that learning would assign: they have no weight, but count in
+        the norm of the example. Features that learning would ignore are omitted.
         """
         found = self._found(x)
         return self._with_vectors(x, found) if x.vectors else found
 
     def name_in(self, x: Features) -> Callable[[int], str | int]:
-        """Return the name or index of the feature in a column of an example; of several, the one with the largest
-        value.
+        """Return the name or index of the feature in a column of an example; if several share the column, the one with
+        the largest value.
         """
         name_of = self._name_in(x)
         if not self.layout.vectors:
@@ -425,7 +427,7 @@ class FeatureSpace:
         return lambda column: int(indices[column])
 
     def _found(self, x: Features, add: bool = False) -> Columns:
-        """Return the columns of features; with `add`, of an example that is complete, new indices get columns."""
+        """Return the columns of features. With `add`, the example must be complete, and new indices get columns."""
         if self._n_hashed is not None:
             return hashed(x if add else self.complete(x), self._n_hashed)
         if x.names is None:
@@ -439,7 +441,7 @@ class FeatureSpace:
         return self._placed(x, columns)
 
     def _placed(self, x: Features, columns: list[int]) -> Columns:
-        """Return the columns of a complete example; -1 is a new one."""
+        """Return the columns of a complete example; -1 for a new feature."""
         if -1 in columns:
             new = count(len(self.names))
             columns = [next(new) if column < 0 else column for column in columns]
@@ -474,11 +476,11 @@ class FeatureSpace:
         categories = CategoryFields.from_arrays(arrays, names)
         found = replace(self.layout, **facts, vectors=vectors, n_vectors=n_vectors, numbers=numbers)
         if type(found.size) is not int or type(found.fixed) is not bool or not 0 <= found.size <= MAX_COLUMNS:
-            raise ValueError("layout: expected a size and a flag for a fixed size")
+            raise ValueError("layout must have a size, and a flag that says whether the size is fixed")
         as_declared = found == self.layout and names == self.names
         bare = found.numbers == _NO_NUMBERS and not categories.seen
         if not (as_declared and bare if found.declared else _undeclared(found, names, bare)):
-            raise ValueError("layout: it does not match the names or the declared features")
+            raise ValueError("layout does not match the names or the declared features")
         columns = IndexColumns.from_array(arrays["indices"])
         self._check_indices(columns.indices, found)
         if self._limit is not None:
@@ -497,11 +499,11 @@ class FeatureSpace:
         if indices.size and not (numbered and indices.max() < size):
             raise ValueError("indices: an index is missing or too high")
         if numbered and layout.fixed and not layout.declared and len(indices) != size:
-            raise ValueError(f"indices: a dense example has all {size}, not {len(indices)}")
+            raise ValueError(f"indices of a model with dense examples must be all {size}, not {len(indices)}")
 
 
 def _are_alike(own: dict[str, NDArray[Any]], arrays: dict[str, NDArray[Any]]) -> bool:
-    """Return whether names are the declared ones, of which there may be hundreds of thousands: they need no copy."""
+    """Return whether names are the declared ones. There may be hundreds of thousands, so they are not copied."""
     pairs = [(own[part], arrays[part]) for part in own]
     return all(one.dtype == other.dtype and np.array_equal(one, other) for one, other in pairs)
 
@@ -516,9 +518,9 @@ def _checked_vectors(given: Any) -> tuple[tuple[tuple[str, int], ...], tuple[int
         named = isinstance(name, str) and 1 <= len(name.encode()) <= MAX_NAME_BYTES
         counts = type(length) is int and 1 <= length <= MAX_VECTOR_LENGTH and type(seen) is int and 0 <= seen <= SETTLED
         if not (named and counts):
-            raise ValueError("layout: expected vectors with a name, a length and a number of examples")
+            raise ValueError("layout: a vector must have a name, a length and a number of examples")
     if len(blocks) != len(given) or len(blocks) > MAX_VECTOR_FIELDS:
-        raise ValueError(f"layout: expected at most {MAX_VECTOR_FIELDS} vectors, with distinct names and lengths")
+        raise ValueError(f"layout: at most {MAX_VECTOR_FIELDS} vectors are allowed, with distinct names and lengths")
     return tuple(blocks), tuple(blocks.values())
 
 
@@ -535,7 +537,7 @@ def _check_limit(names: Vocabulary, layout: Layout, limit: FeatureLimit) -> None
     """Raise ValueError above the limit."""
     if limit.policy == "hash":
         if len(names):
-            raise ValueError("layout: hashed features have no names")
+            raise ValueError("layout: hashed features must have no names")
         return
     may_be_longer = limit.policy == "ignore" and layout.fixed
     if max(len(names), 0 if may_be_longer else layout.size) > limit.most:

@@ -39,11 +39,11 @@ class _Columns(NamedTuple):
 
 
 class Groups:
-    """Groups and parents of labels, by column, so they stay valid when labels are renamed.
+    """Groups and parents of labels, by column, so that they stay valid when labels are renamed.
 
     Attributes
     ----------
-    all, shown : structure of all labels, and of those not paused; None without groups and parents.
+    all, shown : structure of all labels, and of the labels that are not paused; None without groups and parents.
     parent_columns : int32, column of the parent of each shown label, -1 for none.
     """
 
@@ -113,10 +113,10 @@ class Groups:
             groups, parents = msgpack.unpackb(packed.tobytes())
             found._columns = _Columns([(name, choose, columns) for name, choose, columns in groups], dict(parents))
             if len(found._columns.parents) != len(parents):
-                raise ValueError("expected one parent of each child")
+                raise ValueError("a label must have at most one parent")
             for column in found.columns:
                 if type(column) is not int or not 0 <= column < len(names) or names[column] in retired:
-                    raise ValueError("expected columns of labels")
+                    raise ValueError("groups and parents must contain columns of labels that are not retired")
             check_written(*found._columns.named(names))
             found.build(names, paused)
         except (ValueError, TypeError, msgpack.UnpackException, InvalidField) as error:
@@ -125,7 +125,7 @@ class Groups:
 
 
 def nbytes_of(n_named: int) -> int:
-    """Return the bytes of memory of groups and parents that name this number of labels."""
+    """Return the bytes of memory of groups and parents that contain a number of labels."""
     return _LABEL_BYTES * n_named
 
 

@@ -1,6 +1,6 @@
 """Window of idempotency keys, with the responses to their requests.
 
-It is part of a model's state: every replica gives a retry the response of the first request.
+It is part of a model's state, so that every replica answers a retry with the response to the first request.
 """
 
 from collections import OrderedDict
@@ -17,10 +17,11 @@ from manylabel_service.online.state.outcome import UpdateOutcome
 MAX_KEYS = 10_000
 """Maximum number of keys per model; a retry with a forgotten key counts as a new update."""
 MAX_ANSWER_BYTES = 32 * 2**20
-"""Maximum bytes of stored predictions; above it the oldest keys are forgotten early, but never the newest."""
+"""Maximum bytes of stored predictions; above it, the oldest keys are forgotten early, but never the newest key."""
 
 _KEY_BYTES = 400
-"""Estimated bytes of a key without its text and its scores; a constant, so all machines agree."""
+"""Estimated bytes of a key without its text and its scores; a constant, so that the result does not depend on the
+machine."""
 
 
 class IdempotencyWindow:
@@ -65,13 +66,13 @@ class IdempotencyWindow:
         """Return the window from the output of `to_array`. Raises ValueError."""
         rows, window = _unpacked(packed), cls()
         if not isinstance(rows, list):
-            raise ValueError("keys: expected a list")
+            raise ValueError("keys: the state must be a list")
         for row in rows:
             if not isinstance(row, list) or len(row) != 9:
                 raise ValueError("keys: a response must have 9 parts")
             key, digest, *answer = row
             if not (isinstance(key, str) and isinstance(digest, bytes) and len(digest) in (0, 16)) or key in window:
-                raise ValueError("keys: expected distinct strings, each with 16 bytes or none")
+                raise ValueError("keys: each key must be a different string, with a digest of 0 or 16 bytes")
             window.add(IdempotencyKey(key, digest), _unpack(*answer))
         return window
 
@@ -99,17 +100,17 @@ def _unpack(
     if not all(isinstance(word, str) for word in words):
         raise ValueError("keys: position and target of a response must be strings")
     if not all(type(count) is int and count >= 0 for count in (updates, skipped)):
-        raise ValueError("keys: the numbers of a response must be counts")
+        raise ValueError("keys: the numbers of a response must be integers of at least 0")
     rows, likely = _unpacked_rows(scores), _unpacked_rows(probabilities)
     if not all(len(row) and np.isfinite(row).all() for row in rows or ()):
-        raise ValueError("keys: the scores of a response must be a threshold and finite numbers")
+        raise ValueError("keys: scores of a response must be finite, and begin with a threshold")
     if likely is not None and [1 + len(row) for row in likely] != [len(row) for row in rows or ()]:
-        raise ValueError("keys: expected one probability per label score")
+        raise ValueError("keys: each score of a label must have one probability")
     if not all(((row >= 0) & (row <= 1)).all() for row in likely or ()):
         raise ValueError("keys: probabilities must be from 0 to 1")
     decided = None if decisions is None else tuple(np.frombuffer(row, dtype="<i4") for row in decisions)
     if decided is not None and len(decided) != len(rows or ()):
-        raise ValueError("keys: expected one decision per prediction")
+        raise ValueError("keys: each prediction must have one decision")
     for row, own in zip(rows or (), decided or (), strict=False):
         if not len(own) or own[0] not in (0, 1) or ((own[1:] < 0) | (own[1:] >= len(row) - 1)).any():
             raise ValueError("keys: a decision must be a review flag and columns of labels")

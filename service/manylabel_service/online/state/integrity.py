@@ -17,7 +17,7 @@ def check_names(given: set[str], due: set[str]) -> None:
 def check_position(position: Any) -> str:
     """Return a position unchanged, after a check. Raises ValueError."""
     if not isinstance(position, str) or len(position) > _MAX_POSITION:
-        raise ValueError(f"a position is a string of at most {_MAX_POSITION} characters")
+        raise ValueError(f"a position must be a string of at most {_MAX_POSITION} characters")
     position_key(position)
     return position
 
@@ -25,7 +25,7 @@ def check_position(position: Any) -> str:
 def check_rollbacks(rollbacks: Any, most: int) -> list[tuple[str, str]]:
     """Return the list of rollbacks; raise ValueError if it is invalid."""
     if not isinstance(rollbacks, list) or len(rollbacks) > most:
-        raise ValueError(f"rollbacks: expected a list of at most {most:,}")
+        raise ValueError(f"rollbacks: the list may have at most {most:,} items")
     checked = [(check_position(at), check_position(to)) for at, to in rollbacks]
     keys = [position_key(at) for at, _ in checked]
     if any(position_key(to) >= at for at, (_, to) in zip(keys, checked, strict=True)):

@@ -54,7 +54,7 @@ class DetailsOfLabels:
         return self._details.get(column, NO_DETAILS)
 
     def by_column(self) -> Mapping[int, LabelDetails]:
-        """Return the details of the labels that have some."""
+        """Return the details of the labels that have details."""
         return self._details
 
     @property
@@ -74,7 +74,7 @@ class DetailsOfLabels:
             del self._details[column]
 
     def columns_by_uri(self) -> dict[str, int]:
-        """Return the columns of the labels by URI; if labels share a URI, the last column."""
+        """Return the columns of labels by URI; if several labels share a URI, the last column."""
         return {of.uri: column for column, of in sorted(self._details.items()) if of.uri is not None}
 
     @classmethod
@@ -101,7 +101,7 @@ class DetailsOfLabels:
                 edit = dict(zip(MAX_CHARACTERS, texts, strict=True))
                 check_edit(edit)
                 if type(column) is not int or not previous < column < n_labels:
-                    raise ValueError("expected ascending columns of labels")
+                    raise ValueError("columns of labels must ascend")
                 found.edit(previous := column, edit)
         except (ValueError, TypeError, msgpack.UnpackException) as error:
             raise ValueError(f"details: {error}") from error
@@ -116,8 +116,10 @@ def nbytes_of(edits: Iterable[Edit]) -> int:
 def check_edit(edit: Any) -> None:
     """Raise ValueError unless this is an edit of known fields whose texts are within the length limits."""
     if not isinstance(edit, dict):
-        raise ValueError("expected an object of fields")
+        raise ValueError("the details of a label must be an object")
     for field, text in edit.items():
         most = MAX_CHARACTERS.get(field)
         if most is None or not (text is None or (isinstance(text, str) and 1 <= len(text) <= most)):
-            raise ValueError(f"expected texts within the limits of {', '.join(MAX_CHARACTERS)}")
+            raise ValueError(
+                f"{field!r} must be null or a text within its limit, and one of {', '.join(MAX_CHARACTERS)}"
+            )

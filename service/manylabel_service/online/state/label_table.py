@@ -21,7 +21,7 @@ SORTS = (
 """Columns by which labels can be sorted."""
 
 NEEDED = GROUP_BOUNDS[1]
-"""Minimum number of positive examples of a label that is not marked as still being learnt, unless it has a title."""
+"""Number of positive examples below which a label without a title is marked as still being learnt."""
 
 Column = NDArray[np.float64]
 
@@ -50,12 +50,13 @@ class LabelFacts(NamedTuple):
 
 
 def measured(prequential: Prequential) -> dict[str, Any]:
-    """Return the metrics of all labels, and by the frequency of labels, as JSON."""
+    """Return the metrics over all labels, and those by the frequency of labels, as JSON."""
     return {**prequential.measures(), "by_seen": prequential.by_seen()}
 
 
 def label_page(facts: LabelFacts, sort: str, descending: bool, offset: int, limit: int) -> LabelPage:
-    """Return a page of labels in an order of `SORTS`; labels without a value come last, ties in order of appearance."""
+    """Return a page of labels, sorted by a column in `SORTS`. Labels without a value come last; ties are in order of
+    appearance."""
     columns = _columns(facts)
     names = facts.names
     if sort == "name":
@@ -111,14 +112,15 @@ def _measured(prefix: str, counts: NDArray[np.float64], n: int) -> dict[str, Col
 
 
 def measures_of_labels(counts: NDArray[np.float64]) -> dict[str, Column]:
-    """Return precision, recall and F1 by true positives, false positives and false negatives; NaN where it is 0/0."""
+    """Return precision, recall and F1 from the numbers of true positives, false positives and false negatives; NaN for
+    0/0."""
     tp, fp, fn = counts.T
     values = (_ratio(tp, tp + fp), _ratio(tp, tp + fn), _ratio(2 * tp, 2 * tp + fp + fn))
     return dict(zip(_MEASURES, values, strict=True))
 
 
 def _padded(array: NDArray[Any], n: int, missing: float = 0.0) -> Column:
-    """Return the values of the first labels, followed by `missing` for labels that a rollback left without metrics, or
+    """Return the values of the first labels, followed by `missing` for labels that have no metrics after a rollback, or
     that a thread is adding to the learner.
     """
     padded = np.full(n, missing)
@@ -172,7 +174,7 @@ def drift_to_json(counts: NDArray[np.int64], last: NDArray[np.int64], label_name
 
     Parameters
     ----------
-    counts : shape (1 + n_labels,), alarms so far of the detector of all labels, and of each label.
+    counts : shape (1 + n_labels,), number of alarms of the detector of all labels, then of the detector of each label.
     last : same shape, number of examples learnt at the last alarm of each; 0 without an alarm.
     label_names : in column order.
     """

@@ -1,4 +1,4 @@
-"""Ids of labelled predictions, so each is learnt once on every replica."""
+"""Ids of labelled predictions, so that each is learnt once on every replica."""
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,7 @@ from manylabel_service.hosting.examples import Labels
 from manylabel_service.online.state.partial_truths import PartialLabels
 
 MAX_LABELLED = 100_000
-"""Maximum number of ids per model; above it the oldest predictions count as expired."""
+"""Maximum number of ids per model; above it, the oldest predictions count as expired."""
 
 _ID_BYTES = 160
 """Estimated bytes of an id: the string, and its entries in the set and in the heap."""
@@ -22,8 +22,8 @@ _ID_BYTES = 160
 class LabelledIds:
     """Ids of the latest labelled predictions.
 
-    An id at or below `floor` may have been labelled and forgotten, so it is rejected. Ids sort by age, so these are the
-    oldest. Ids in `parts` accept further labels.
+    Ids sort by age. An id at or below `floor` may have been labelled and then forgotten, so it is rejected. Ids in
+    `parts` accept more labels.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class LabelledIds:
     def check(
         self, ids: Sequence[str], truths: Sequence[Labels], columns_of: Callable[[Iterable[str]], Sequence[int]]
     ) -> None:
-        """Raise an error unless each id can get these labels, each once. Raises PredictionLabelled,
+        """Raise an error unless each id can get these labels, none of them twice. Raises PredictionLabelled,
         PredictionExpired or PredictionNotFound.
 
         Parameters
@@ -63,24 +63,24 @@ class LabelledIds:
             if not prediction_ids.valid(id):
                 raise PredictionNotFound(id)
             if id <= self.floor:
-                raise PredictionExpired(id, f"because {MAX_LABELLED:,} later predictions were labelled")
+                raise PredictionExpired(id, f"{MAX_LABELLED:,} later predictions have been labelled")
             here.add(id)
 
     def _check_part(self, id: str, y: Labels, columns: Sequence[int]) -> None:
         if id not in self.parts:
             raise PredictionLabelled(id)
         repeated = set(self.parts.repeated(id, columns))
-        if repeated or y.complete or not y.names:  # an id without labels adds nothing, but may be a repetition
+        if repeated or y.complete or not y.names:  # an id without labels adds nothing, but may repeat an earlier one
             told = [name for name, column in zip(y.names, columns, strict=True) if column in repeated]
             what = ", ".join(map(repr, told)) or "labels"
             raise PredictionLabelled(
-                id, f"already has {what}, and each label counts once: send the others as an object"
+                id, f"already has {what}, and a label is learnt once: send the other labels as an object"
             )
 
     def add(self, id: str, columns: Sequence[int] | None = None) -> None:
         """Add an id that `check` accepted, and drop the oldest above the limit.
 
-        `columns` are the known labels if further ones may follow; None: the labels are complete.
+        `columns` are the labels so far if more may follow; None: the labels are complete.
         """
         if id not in self._ids:
             self._ids.add(id)
@@ -107,14 +107,14 @@ class LabelledIds:
             or not all(map(prediction_ids.valid, ids))
             or any(a >= b for a, b in pairwise(ids))
         ):
-            raise ValueError("labelled: expected ascending ids of 26 characters")
+            raise ValueError("labelled: ids must ascend, and have 26 characters")
         labelled = cls()
         if has_floor:
             labelled.floor, *ids = ids
         if len(ids) > MAX_LABELLED:
-            raise ValueError("labelled: the ids exceed the maximum")
+            raise ValueError(f"labelled: at most {MAX_LABELLED:,} ids are allowed")
         labelled._ids, labelled._oldest = set(ids), ids
         labelled.parts = PartialLabels.from_array(parts)
         if not all(id in labelled for id in labelled.parts):
-            raise ValueError("parts: an id was not labelled")
+            raise ValueError("parts: each id must be one of the labelled ids")
         return labelled

@@ -46,18 +46,19 @@ LARGEST = float(np.float32(MAX_MAGNITUDE))
 
 _FORMAT = 1
 _UPDATE, _CORRECTION = 0, 7
-"""Codes of an update, and of one that corrects an example, besides those of control entries."""
+"""Codes of an update, and of an update that corrects an example; control entries have other codes."""
 
 
 class Update(NamedTuple):
     """Log entry of an update: examples to learn in order, and the requested contents of the response.
 
-    `want_probabilities` needs `want_predictions`. If the labels are those of stored predictions, `prediction_ids` has
-    one id per example, and no prediction gets the same label twice. `served` then has the scores that were served: a
-    float64 array per example, one score per label minus its threshold, NaN for none. For a trained model, `answered`
-    names the version that served each prediction, and the scores are for the labels of that version. `decisions` are
-    the decisions served with the scores, if precision was promised, and `deferrals` those if parity was. An update that
-    corrects a learnt example (`corrects`) has at most one example, no predictions and no stream.
+    `want_probabilities` needs `want_predictions`. If the update labels stored predictions, `prediction_ids` has one id
+    per example, and no prediction gets the same label twice. Then `served` has the served scores: a float64 array per
+    example, with the score of each label minus its threshold, NaN for none. For a trained model, `answered` names the
+    version that served each prediction, and the scores are for the labels of that version. `decisions` are the
+    decisions served with the scores, if precision was promised; `deferrals` are the served deferrals, if parity was
+    promised. An update that corrects a learnt example (`corrects`) has at most one example, no predictions and no
+    stream.
     """
 
     examples: tuple[Example, ...]
@@ -88,7 +89,7 @@ class Update(NamedTuple):
         )
 
     def forgetting(self, indices: Container[int]) -> "Update":
-        """Return the update without the examples at these indices, which have been learnt.
+        """Return the update without the examples at these indices, which are to be forgotten.
 
         A repeated request is still recognised by its key, regardless of its body, and by the lines of its stream.
         """
@@ -99,7 +100,7 @@ class Update(NamedTuple):
 
 
 def as_followed(change: "Change") -> "Change":
-    """Return a change for a follower, without the predictions that the leader served."""
+    """Return the change for a follower, without the predictions that the leader served."""
     if isinstance(change, Served):
         return change.as_followed()
     if not isinstance(change, Update):
@@ -179,10 +180,10 @@ def decode(payload: bytes) -> Change:
         if type(format) is int and format > FORMAT:
             raise ReleaseTooOld(f"the log has an entry of format {format}; this release reads up to format {FORMAT}")
         if format != _FORMAT:
-            raise ValueError(f"there is no format {format!r}")
+            raise ValueError(f"the format of an entry must be {_FORMAT!r}, not {format!r}")
         kind, key, digest, *facts = fields
         if kind not in _READERS:
-            raise ValueError(f"there is no kind {kind!r}")
+            raise ValueError(f"the kind of an entry is unknown: {kind!r}")
         return _READERS[kind](_key(key, digest), *facts)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise UnreadableEntry(f"entry is damaged: {error}") from error
@@ -220,9 +221,9 @@ def _correction(key: IdempotencyKey | None, position: str, index: int, labels: l
     source: Source = sources[0] if sources else "human"
     position_key(position)
     if type(index) is not int or index < 0 or not all(isinstance(label, str) for label in labels or ()):
-        raise ValueError("expected the index of an example, and names of labels")
+        raise ValueError("a correction must have the index of an example and names of labels")
     if len(sources) > 1 or source not in get_args(Source):
-        raise ValueError("expected the source of the labels of an example")
+        raise ValueError("a correction must have one known source of labels")
     corrects = Corrects(position, index, None if labels is None else tuple(labels), source)
     update = Update(tuple(_unpack(*example) for example in examples), key, corrects=corrects)
     _check(update)
@@ -252,7 +253,7 @@ def _key(key: str | None, digest: bytes | None) -> IdempotencyKey | None:
 
 def _packed_key(key: IdempotencyKey | None) -> tuple[str | None, bytes | None]:
     if key is not None and len(key.key.encode()) > MAX_KEY_BYTES:
-        raise ValueError(f"an idempotency key has at most {MAX_KEY_BYTES} bytes")
+        raise ValueError(f"an idempotency key must have at most {MAX_KEY_BYTES} bytes")
     return key or (None, None)
 
 
@@ -262,24 +263,26 @@ def _check(update: Update) -> None:
     n_examples = len(update.examples)
     others = update.want_predictions, update.prediction_ids, update.stream
     if update.corrects is not None and (n_examples > 1 or any(others)):
-        raise ValueError("a correction has at most one example, no predictions and no stream")
+        raise ValueError("a correction must have at most one example, no predictions and no stream")
     for kept in (update.prediction_ids, update.served):
         if (kept is None) != (update.prediction_ids is None) or (kept is not None and len(kept) != n_examples):
-            raise ValueError(f"{n_examples} examples must have as many ids of predictions, with served scores")
+            raise ValueError(
+                f"{n_examples} examples need {n_examples} ids of predictions, and {n_examples} served scores"
+            )
     for decisions in (update.decisions, update.deferrals):
         if decisions is not None and len(decisions) != len(update.served or ()):
             raise ValueError("each served prediction must have a decision or null")
     if update.answered is not None:
         widths = [len(answered.labels) for answered in update.answered]
         if widths != [len(scores) for scores in update.served or ()]:
-            raise ValueError("each response of a version must have a score for each label of the version")
+            raise ValueError("each served prediction must have a score for each label of its version")
     if update.stream is None:
         return
     lines, through = update.stream.lines, update.stream.through
     ends = lines if through is None else (*lines[-1:], through)
     bounded = len(lines) == n_examples and ends and min((*lines[:1], *ends)) >= 1 and ends[-1] == max(ends) < 2**63
     if not bounded or any(a >= b for a, b in pairwise(lines)):
-        raise ValueError(f"{n_examples} examples must have as many lines, ascending from 1, below 2^63")
+        raise ValueError(f"{n_examples} examples need {n_examples} line numbers, ascending from 1, below 2^63")
 
 
 def _packed_scores(served: Sequence[NDArray[np.float64]] | None) -> list[bytes] | None:
@@ -298,13 +301,13 @@ def _packed_decisions(update: Update) -> list[_PackedDecisions] | None:
 
 
 def pack_decisions(decision: Decision | None, deferral: Deferral | None) -> _PackedDecisions:
-    """Return what msgpack stores for a decision on labels and a deferral."""
+    """Return the value that msgpack stores for a decision on labels and a deferral."""
     packed = [None if one is None else one.values.astype("<f8", copy=False).tobytes() for one in (decision, deferral)]
     return packed[0] if deferral is None else packed
 
 
 def read_decisions(packed: _PackedDecisions) -> tuple[Decision | None, Deferral | None]:
-    """Return the decisions written by `pack_decisions`; raises ValueError or TypeError for something else."""
+    """Return the decisions written by `pack_decisions`; raise ValueError or TypeError for other values."""
     decision, deferral = packed if isinstance(packed, list) else (packed, None)
     return (
         None if decision is None else Decision(np.frombuffer(decision, dtype="<f8")).check(),
@@ -345,7 +348,7 @@ def unpack_vectors(packed: Mapping[str, bytes] | None = None) -> dict[str, NDArr
     vectors = {name: np.frombuffer(raw, dtype="<f4") for name, raw in packed.items()}
     for name, vector in vectors.items():
         if not (isinstance(name, str) and (np.abs(vector) <= LARGEST).all()):
-            raise ValueError("expected vectors of finite numbers by the name of their field")
+            raise ValueError("vectors must contain finite numbers, and have names of fields")
     return vectors
 
 
@@ -362,11 +365,11 @@ def _unpack(
     ref: str | None = None,
 ) -> Example:
     if not (ref is None or (isinstance(ref, str) and len(ref.encode()) <= MAX_REF_BYTES)):
-        raise ValueError(f"a reference is a string of at most {MAX_REF_BYTES} bytes")
+        raise ValueError(f"a reference must be a string of at most {MAX_REF_BYTES} bytes")
     if source not in get_args(Source):
-        raise ValueError("a source is human, machine or rule")
+        raise ValueError("a source must be human, machine or rule")
     if type(weight) is not float or not 0.0 < weight <= MAX_EXAMPLE_WEIGHT:
-        raise ValueError(f"a weight is above 0 and at most {MAX_EXAMPLE_WEIGHT:g}")
+        raise ValueError(f"a weight must be above 0 and at most {MAX_EXAMPLE_WEIGHT:g}")
     x = Features(
         names=None if names is None else tuple(names),
         indices=None if indices is None else np.frombuffer(indices, dtype="<i4"),

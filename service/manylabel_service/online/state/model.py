@@ -1,7 +1,7 @@
 """State of a model: a pure function of its spec and its log.
 
-This code does not wait, does no I/O, reads no clock and does not depend on server settings. So two processes that apply
-the same entries have the same bits.
+This code does not wait, does no I/O, reads no clock and does not depend on server settings, so two processes that apply
+the same entries have identical bits.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ from manylabel_service.release import FORMAT
 from manylabel_service.storage import SEED, START, position_key
 
 _FORMAT = 1
-"""Format number since which states have this layout."""
+"""Number of the state format."""
 
 MAX_ROLLBACKS = 1_000
 """Maximum number of rollbacks remembered per model; the oldest are dropped."""
@@ -68,7 +68,7 @@ MAX_ALIKE = 100
 MAX_UPDATES = 2**53
 """Upper bound of the number of examples of a stream."""
 _EXAMPLES = ("scaling.count", "drift.seen")
-"""Names of state arrays of a learner that begin with the number of learnt examples."""
+"""Names of state arrays of a learner whose first element is the number of learnt examples."""
 _LABELS = "calibration.existing"
 """Name of the array with the number of labels."""
 
@@ -100,7 +100,7 @@ class OnlineModel:
     limits : limits of features and labels.
     words : share of unseen words in texts.
     keys : idempotency keys seen, with the responses.
-    labelled : stored predictions whose labels, or some of them, have arrived.
+    labelled : stored predictions for which all or some labels have arrived.
     answers : metrics of a trained model by version; None for an online model. A trained model learns nothing here.
     streams : last learnt line of each stream.
     retired : labels that are no longer learnt or predicted; they keep their columns.
@@ -108,11 +108,11 @@ class OnlineModel:
     renamed : columns of labels that were renamed.
     details : titles, descriptions and URIs of labels.
     titles : words of titles and descriptions as evidence for the learner; None if they are not used.
-    groups : groups and parents of labels; like names, they are not rolled back.
-    promises : promises of precision and parity, if any; a rollback undoes what was learnt for them.
+    groups : groups and parents of labels; they are not rolled back, like names.
+    promises : promises of precision and parity, if any; a rollback also restores the state that was learnt for them.
     sources : metrics of labels that are not from people.
     corrections : corrected examples, and labels that were confirmed.
-    dismissals : suggestions for labels that a person has dismissed; like names, they are not rolled back.
+    dismissals : suggestions for labels that a person has dismissed; they are not rolled back, like names.
     old_names : names of labels before they were renamed or merged.
     alike : names of labels by their common form; not part of the state.
     relabels : number of times that this process renamed, merged or retired a label, or changed groups.
@@ -176,7 +176,7 @@ class OnlineModel:
         return optional + sum(part.nbytes for part in (*names, self.prequential, *requests))
 
     def predict(self, xs: Sequence[Features], probabilities: bool = False) -> list[Prediction]:
-        """Predict with the current state; features never learnt are omitted.
+        """Predict with the current state; features that were never learnt are omitted.
 
         The examples must have passed `features.check`; probabilities need a learner with calibration.
         """
@@ -185,7 +185,7 @@ class OnlineModel:
         return [prediction(row, names, own, hidden, decided, deferral) for row, own, decided, deferral in raw]
 
     def predicting(self, xs: Sequence[Features], probabilities: bool = False) -> list[Callable[[], Prediction]]:
-        """Predict like `predict`; return a maker of each prediction, which has the state of now."""
+        """Predict like `predict`; return functions that make the predictions, each from the current state."""
         names, hidden = self.labels.names, frozenset(self.hidden)
         raw = self._predicted(xs, probabilities)
         return [partial(prediction, row, names, own, hidden, decided, deferral) for row, own, decided, deferral in raw]
@@ -290,7 +290,7 @@ class OnlineModel:
         return listed
 
     def measures(self) -> dict[str, Any]:
-        """Return the number of examples learnt, the prequential metrics, and drift."""
+        """Return the number of examples learnt, the prequential metrics, and the drift alarms."""
         others = {**self.sources.to_json(), **self.promises.to_metrics(self.labels.names)}
         if self.corrections.count:
             others["corrections"] = self.corrections.count
@@ -317,14 +317,14 @@ class OnlineModel:
         return LabelFacts(names, measured, self.retired, curves, alarms, old_names, details, self.paused)
 
     def alike_to(self, label: str) -> str | None:
-        """Return the first label that a new label is alike (see `manylabel_core.alike`), or None."""
+        """Return the first label that is like a new label (see `manylabel_core.alike`), or None."""
         self.alike.read(self.labels)
         return self.alike.earlier(label, self.retired)
 
     def alike_labels(self) -> list[list[str]]:
-        """Return groups of alike labels, at most `MAX_ALIKE` of as many labels: of each the most frequent label first.
+        """Return at most `MAX_ALIKE` groups of at most as many alike labels, each with the most frequent label first.
 
-        Retired labels are not alike others.
+        Retired labels are not included.
         """
         self.alike.read(self.labels)
         if not (groups := self.alike.groups(self.retired)[:MAX_ALIKE]):
@@ -349,14 +349,13 @@ class OnlineModel:
     def roll_back(self, target: "OnlineModel", to: str, position: str) -> None:
         """Return to the state `target` at `to`, by an entry at `position`; consumes the target.
 
-        Later features and labels keep their columns, without weights. The features of the target are restored only if
-        it has none, or other ones; the input kind is then undetermined again. Raises ValueError for the state of
-        another position or model.
+        Later features and labels keep their columns, without weights. The features are replaced only if the target has
+        no features, or different ones; if it has none, the input kind is undetermined again. Raises ValueError for the
+        state of another position or model.
         """
         if target.position != to or target.spec != self.spec or not self._continues(target.labels.names):
-            raise ValueError(
-                f"expected the state of {self.spec.name!r} at {to}, not {target.spec.name!r} at {target.position}"
-            )
+            found = f"{target.spec.name!r} at {target.position}"
+            raise ValueError(f"the target must be the state of {self.spec.name!r} at {to}, not of {found}")
         if target.features.layout.kind is None or not self.features.continues(target.features):
             self.features = target.features
         else:
@@ -389,7 +388,7 @@ class OnlineModel:
         self.labelled.parts.roll_back(PartialLabels())
 
     def _continues(self, labels: Sequence[str]) -> bool:
-        """Return whether these are the first labels of the model, except renamed ones."""
+        """Return whether the labels of the model begin with these, apart from renamed labels."""
         first = self.labels.names[: len(labels)]
         differ = [column for column, pair in enumerate(zip(first, labels, strict=False)) if pair[0] != pair[1]]
         return len(first) == len(labels) and self.renamed.issuperset(differ)
@@ -420,7 +419,8 @@ class OnlineModel:
         self.retire(label)
 
     def check_merge(self, label: str, into: str) -> tuple[int, int]:
-        """Return the columns of two labels, the first of which can be merged into the second; raises like `merge`."""
+        """Check that the first label can be merged into the second, and return their columns. Raises the errors of
+        `merge`."""
         column, other = self._live_column(label), self._live_column(into)
         if column == other:
             raise LabelExists(into)
@@ -516,7 +516,7 @@ class OnlineModel:
         return new
 
     def give_titles(self, n_known: int) -> None:
-        """Pass changed titles, and the words of features after the first `n_known`, to the learner."""
+        """Pass changed titles to the learner, and the words of all features after the first `n_known`."""
         if self.titles is not None and isinstance(self.learner, OnlineLearner):
             self.titles.give(self.learner.pipeline, self.features.names, n_known)
 
@@ -531,7 +531,7 @@ class OnlineModel:
             self._live_column(self.old_names.current(label, self.labels.names))
 
     def check_learnt(self, place: Place) -> None:
-        """Raise ExampleNotFound for an example that the model is known not to have learnt."""
+        """Raise ExampleNotFound if the model remembers that it did not learn this example."""
         if self.corrections.is_unlearnt(place):
             raise ExampleNotFound(self.spec.name, *place, "it was rejected, or learnt from an earlier entry")
 
@@ -540,7 +540,7 @@ class OnlineModel:
         self._live_column(label)
 
     def corrected(self, example: Example, y: Labels) -> Example | None:
-        """Return a learnt example with the true labels that a person states; None if they agree with its own.
+        """Return a learnt example with the true labels that a person states; None if the example already has them.
 
         Partial labels replace those of the example; its other labels stay. Names without a current label are omitted.
         """
@@ -552,7 +552,7 @@ class OnlineModel:
         }
         stated = dict(zip(y.names, y.signs.tolist(), strict=True))
         new = _labels(stated if y.complete else live | stated, own.complete or y.complete)
-        with suppress(Contradiction):  # of the groups, which the dry run of the example reports
+        with suppress(Contradiction):  # the groups are contradicted; the dry run of the example reports this
             if self._truth(new) == self._truth(_labels(live, own.complete)):
                 return None
         return example._replace(y=new, source="human")
@@ -576,8 +576,8 @@ class OnlineModel:
         self.corrections.add(corrects.place, position, columns)
 
     def dismiss(self, kind: str, label: str, other: str | None) -> None:
-        """Remember a suggestion that a person has dismissed. Raises LabelNotFound, or LabelExists if both labels are
-        one."""
+        """Remember a suggestion that a person has dismissed. Raises LabelNotFound, or LabelExists if both names mean
+        the same label."""
         column = self._live_column(label)
         column_of_other = None if other is None else self._live_column(other)
         if column == column_of_other:
@@ -609,7 +609,8 @@ class OnlineModel:
         return self._columns(hidden) if (hidden := self.hidden) else []
 
     def hide(self) -> None:
-        """Leave retired and paused labels out of the mean over labels, after a change of either."""
+        """Exclude retired and paused labels from the mean over labels; call this after a label was retired, paused or
+        resumed."""
         self.prequential.hidden = self.hidden_columns
 
     def _columns(self, labels: Collection[str]) -> list[int]:
@@ -621,7 +622,7 @@ class OnlineModel:
         return {"features": self.features.ignored, "labels": self.ignored_labels}
 
     def take_labels(self, y: Labels) -> tuple[list[int], NDArray[np.int8]]:
-        """Return columns and signs of the labels of an example to learn, without those above the limit."""
+        """Return columns and signs of the labels of an example to learn, without labels above the limit."""
         columns, signs = take_labels(self.labels, y, self.limits.labels)
         self.ignored_labels += len(y.names) - len(columns)
         return columns, signs
@@ -671,7 +672,7 @@ class OnlineModel:
         return bytes(self.to_buffer())
 
     def to_buffer(self) -> memoryview:
-        """Return the state like `to_bytes`, with a single copy; other threads can run meanwhile."""
+        """Return the state like `to_bytes`, but with only one copy in memory; other threads can run meanwhile."""
         return State(*self._state()).to_buffer()
 
     def checksum(self) -> str:
@@ -814,7 +815,7 @@ def _labels(signs: Mapping[str, int], complete: bool) -> Labels:
 def as_rows(columns: Sequence[Columns]) -> Rows:
     """Return the columns and values of examples as CSR arrays."""
     indptr = np.zeros(len(columns) + 1, dtype=np.int64)
-    if len(columns) == 1:  # the common case, without two copies
+    if len(columns) == 1:  # the common case needs no copies
         indices, values = columns[0]
         indptr[1] = len(indices)
         return Rows(indptr, indices, values)
@@ -837,7 +838,7 @@ def _text_of(spec: ModelSpec | TrainedSpec) -> TextSettings | None:
 def _declared(arrays: Mapping[str, NDArray[Any]], kinds: Any) -> dict[str, list[str]]:
     """Return the names of features and of labels that a spec declares."""
     if not isinstance(kinds, list) or any(kind not in ("features", "labels") for kind in kinds):
-        raise ValueError("declared: expected a list of features, labels")
+        raise ValueError("declared must be a list of features and labels")
     return {kind: list(Vocabulary.from_state(_group(kind, arrays)).names) for kind in kinds}
 
 
@@ -853,9 +854,9 @@ def _group(part: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[A
 def _columns_of(name: str, arrays: Mapping[str, NDArray[Any]], labels: Vocabulary) -> list[int]:
     columns = arrays[name]
     if columns.ndim != 1 or columns.dtype != np.int32 or (np.diff(columns) <= 0).any():
-        raise ValueError(f"{name}: expected ascending columns")
+        raise ValueError(f"{name}: columns must ascend")
     if len(columns) and not 0 <= columns[0] <= columns[-1] < len(labels):
-        raise ValueError(f"{name}: expected columns of labels")
+        raise ValueError(f"{name}: columns must belong to existing labels")
     listed: list[int] = columns.tolist()
     return listed
 
@@ -867,9 +868,9 @@ def _check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None
     """Raise ValueError unless the parts of a restored model agree."""
     check_position(model.position)
     if type(model.updates) is not int or not 0 <= model.updates < MAX_UPDATES:
-        raise ValueError("updates: expected a count")
+        raise ValueError("updates must be an integer of at least 0")
     if type(model.scaled_before) is not int or not 0 <= model.scaled_before < MAX_UPDATES:
-        raise ValueError("scaled_before: expected a count")
+        raise ValueError("scaled_before must be an integer of at least 0")
     if model.rollbacks and position_key(model.rollbacks[-1][0]) > position_key(model.position):
         raise ValueError("rollbacks: must not be after the position")
     _check_columns(model)
@@ -877,7 +878,7 @@ def _check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None
     for part in ("features", "labels", "old_names"):
         lengths = np.diff(arrays[f"{part}.offsets"])
         if not ((lengths >= 1) & (lengths <= MAX_NAME_BYTES)).all():
-            raise ValueError(f"{part}: a name has 1 to {MAX_NAME_BYTES} bytes")
+            raise ValueError(f"{part}: a name must have 1 to {MAX_NAME_BYTES} bytes")
 
 
 def _check_columns(model: OnlineModel) -> None:
@@ -890,18 +891,18 @@ def _check_columns(model: OnlineModel) -> None:
             f"the learner has vectors of {learner.pipeline.vectors}, not {model.features.layout.vector_lengths}"
         )
     if not model.paused.isdisjoint(model.retired):
-        raise ValueError("paused: a label is retired")
+        raise ValueError("paused: a paused label must not be retired")
     if any(name in model.old_names for name in model.labels.names if name not in model.retired):
-        raise ValueError("old_names: a current label has one of these names")
+        raise ValueError("old_names: an old name must not be the name of a current label")
     declared = model.spec.labels
     if declared is not None and model.labels.names != tuple(declared):
-        raise ValueError("labels: must be the declared ones")
+        raise ValueError("labels must be the declared labels")
     if not untouched and model.features.layout.kind is None:
-        raise ValueError("layout: must be known once examples have been learnt")
+        raise ValueError("layout must be known if examples have been learnt")
 
 
 def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Check the counts of labels (some may lack metrics after a rollback) and of examples."""
+    """Check the counts of labels and of examples; labels may lack metrics after a rollback."""
     counts = {"measures": len(arrays["prequential.seen"])}
     if (existing := arrays.get(f"learner.{_LABELS}")) is not None:
         counts[_LABELS] = existing[0]
@@ -921,4 +922,4 @@ def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> Non
         before = model.scaled_before if name.startswith("scaling") else 0
         # An example without any known truth does not count.
         if (counted := arrays.get(f"learner.{name}")) is not None and not 0 <= counted[0] - before <= model.updates:
-            raise ValueError(f"{name}: expected {before} to {before + model.updates}, not {counted[0]}")
+            raise ValueError(f"{name} must be from {before} to {before + model.updates}, not {counted[0]}")

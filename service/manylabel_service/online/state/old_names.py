@@ -35,7 +35,7 @@ class OldNames:
         return sys.getsizeof(self._columns) + sum(map(sys.getsizeof, self._columns))
 
     def check(self, name: str, column: int) -> None:
-        """Check that the label in this column may get a name. Raises LabelExists or LimitExceeded."""
+        """Check that the label in this column may get a new name. Raises LabelExists or LimitExceeded."""
         if self._columns.get(name, column) != column:
             raise LabelExists(name)
         check_limit("the number of old names of labels", len(self) + 1, MAX_OLD_NAMES)
@@ -51,26 +51,28 @@ class OldNames:
         self._columns[old] = into
 
     def find(self, name: str) -> int | None:
-        """Return the column of the label that had a name; None if it is no old name."""
+        """Return the column of the label with this old name; None if it is not an old name."""
         return self._columns.get(name)
 
     def place(self, name: str) -> int | None:
-        """Return the place of a name among the old names; None if it is no old name."""
+        """Return the place of a name among the old names; None if it is not an old name."""
         return list(self._columns).index(name) if name in self._columns else None
 
     def unmerge(self, old: str, names: Collection[str], column: int) -> None:
-        """Undo the merger of the label with this name and column, which had some old names."""
+        """Undo the merge of the label with this name and column, which had these old names."""
         self._columns = {name: column if name in names else one for name, one in self._columns.items() if name != old}
 
     def unrename(self, old: str, new: str, place: int | None, column: int) -> None:
-        """Undo the renaming of the label in this column; the new name was an old name at a place, if at all."""
+        """Undo the renaming of the label in this column; `place` is the place of the new name among the old names, if
+        it was one."""
         left = [(name, one) for name, one in self._columns.items() if name != old]
         if place is not None:
             left.insert(place, (new, column))
         self._columns = dict(left)
 
     def resolve(self, y: Labels, names: tuple[str, ...]) -> Labels:
-        """Return true labels with current names (`names` by column); if two names of a label differ, true wins."""
+        """Return true labels with current names (`names` by column). If an example has two names of a label with
+        different signs, the label is true."""
         columns = self._columns
         if columns.keys().isdisjoint(y.names):
             return y
@@ -85,7 +87,7 @@ class OldNames:
         return names[self._columns[name]] if name in self._columns else name
 
     def by_column(self) -> dict[int, list[str]]:
-        """Return the sorted old names of each label that has any, by column."""
+        """Return, by column, the sorted old names of each label that has old names."""
         found: dict[int, list[str]] = {}
         for name in sorted(self._columns):
             found.setdefault(self._columns[name], []).append(name)
@@ -100,7 +102,7 @@ class OldNames:
         """Return the old names from a `state`; raises ValueError."""
         names, columns = Vocabulary.from_state(arrays).names, arrays["columns"]
         if columns.shape != (len(names),) or columns.dtype != np.int32 or len(names) > MAX_OLD_NAMES:
-            raise ValueError(f"old_names: expected an int32 column for each of at most {MAX_OLD_NAMES} names")
+            raise ValueError(f"old_names: at most {MAX_OLD_NAMES} names are allowed, each with an int32 column")
         if len(columns) and not 0 <= columns.min() <= columns.max() < n_labels:
-            raise ValueError("old_names: expected columns of labels")
+            raise ValueError("old_names: columns must belong to existing labels")
         return cls(dict(zip(names, columns.tolist(), strict=True)))

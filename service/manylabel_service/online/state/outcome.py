@@ -21,8 +21,7 @@ class UpdateOutcome(NamedTuple):
     probabilities : float64, one per known label; None if not requested.
     decisions : int32, per example: 1 if it needs review, else 0, then the columns of the labels that may be applied
         unseen; only if precision is promised.
-    skipped : number of leading examples that were learnt before, as the same lines of their stream; they have no
-        scores.
+    skipped : number of leading examples that were learnt earlier, as the same lines of the stream; they have no scores.
     rolled_back_to : target position of a rollback.
     """
 
@@ -50,10 +49,10 @@ class UpdateOutcome(NamedTuple):
 class UpdateResult(NamedTuple):
     """Result of an update or a rollback.
 
-    `replayed` means that nothing was done: an earlier request had its key, or all its lines had been learnt.
-    `predictions` are for the examples after the first `skipped` (see `UpdateOutcome`). `alarms` are the labels
-    whose drift detectors fired, None for the detector of all labels. `refused` has the errors of rejected examples by
-    index, if examples are rejected separately.
+    `replayed` means that nothing was done, because an earlier request had the same key, or all lines had been learnt.
+    `predictions` are for the examples after the first `skipped` (see `UpdateOutcome`). `alarms` are the labels whose
+    drift detectors fired, None for the detector of all labels. `refused` has the errors of rejected examples by index,
+    if examples are rejected separately.
     """
 
     position: str

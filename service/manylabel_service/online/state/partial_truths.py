@@ -12,18 +12,18 @@ from manylabel_core.metrics.prequential_state import MAX_UNITS
 from manylabel_core.rows import Targets
 
 MAX_BYTES = 2**25
-"""Maximum bytes per model; above it the oldest prediction counts as completely labelled."""
+"""Maximum bytes per model; above it, the oldest prediction counts as completely labelled."""
 
 _ID_BYTES, _LABEL_BYTES = 800, 20
-"""Estimated bytes of an id, and of each known label; constants, so the result does not depend on the machine."""
+"""Estimated bytes of an id, and of each known label; constants, so that the result does not depend on the machine."""
 
 
 class PartialLabels:
     """Partial labels by the id of the prediction, in order of their first part.
 
-    A rollback keeps the labels received so far, as it keeps idempotency keys, but restores `measured`, as it restores
-    the metrics. `versions` has the version of a trained model that predicted, if any; the columns of `measured` are
-    then those of that version.
+    A rollback keeps the labels received so far, like idempotency keys, but restores `measured`, like the metrics.
+    `versions` has the version of a trained model that predicted, if any; then `measured` has the columns of this
+    version.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class PartialLabels:
             self.close(id)
 
     def roll_back(self, target: "PartialLabels") -> None:
-        """Restore the shares of the open ids in the metrics from another state."""
+        """Restore, from another state, the contributions of the open ids to the metrics."""
         self.measured = {id: truth for id, truth in target.measured.items() if id in self._told}
 
     def to_array(self) -> NDArray[np.uint8]:
@@ -108,7 +108,7 @@ class PartialLabels:
         try:
             for id, told, *measured in msgpack.unpackb(packed.tobytes()):
                 if not isinstance(id, str) or id in truths:
-                    raise ValueError("parts: expected distinct ids")
+                    raise ValueError("parts: ids must be distinct strings")
                 truths.tell(id, np.frombuffer(told, dtype="<i4").tolist())
                 if measured:
                     truths.measured[id] = _unpacked(*measured[:5])
@@ -124,7 +124,7 @@ class PartialLabels:
         for id, told in self._told.items():
             measured = self.measured.get(id)
             if len(np.unique(told)) < len(told) or ((told < 0) | (told >= n_labels)).any():
-                raise ValueError("parts: expected distinct columns of labels")
+                raise ValueError("parts: columns of labels must be distinct, and belong to existing labels")
             if measured is not None and id not in self.versions and not np.isin(measured.labels, told).all():
                 raise ValueError("parts: a measured label was not submitted")
 
@@ -138,9 +138,9 @@ def _unpacked(number: Any, labels: bytes, truth: bytes, margins: bytes, weight: 
         weight,
     )
     if type(weight) is not int or not 0 < weight <= MAX_UNITS:
-        raise ValueError("parts: expected a weight above 0, and at most 1,000")
+        raise ValueError("parts: a weight must be above 0 and at most 1,000")
     if type(number) is not int or not 0 < len(measured.labels) == len(measured.truth) == measured.margins.shape[1]:
-        raise ValueError("parts: expected one truth and one margin per label")
+        raise ValueError("parts: each label must have one true value and one margin")
     if np.isinf(measured.margins).any() or len(np.unique(measured.labels)) < len(measured.labels):
-        raise ValueError("parts: expected distinct labels, and finite or unknown margins")
+        raise ValueError("parts: labels must be distinct, and no margin infinite")
     return measured

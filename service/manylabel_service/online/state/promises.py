@@ -22,14 +22,14 @@ DEFAULT = Target(0.95)
 """Defaults of the optional fields."""
 
 MAX_WAITING = 10_000
-"""Maximum number of audits that wait for the teacher's answer; above it the oldest count as wrong."""
+"""Maximum number of audits that wait for the teacher's answer; above it, the oldest count as wrong."""
 
 _WAITING_BYTES = 250
 """Estimated bytes of an audit that waits."""
 
 
 def check_target(target: Target) -> None:
-    """Raise InvalidField unless this can be promised."""
+    """Raise InvalidField unless this target can be promised."""
     for name, share in zip(("precision", "settled", "missed"), target[:3], strict=True):
         if share is None and name == "settled":
             continue
@@ -51,7 +51,7 @@ def check_parity(target: ParityTarget) -> None:
 
 
 def promise_to_json(target: Target | None, parity: ParityTarget | None) -> dict[str, Any] | None:
-    """Return what is promised as JSON values; null for nothing. Both promises have the same audit rate."""
+    """Return the promises as JSON values; null without promises. Both promises have the same audit rate."""
     if target is None and parity is None:
         return None
     return {**({} if target is None else target._asdict()), **({} if parity is None else parity._asdict())}
@@ -67,8 +67,8 @@ class Waiting(NamedTuple):
 class Promises:
     """Promises of a model, if any, and the numbers of promises so far.
 
-    The targets are settings: like groups, they are not rolled back. The learnt scores and the accounts are rolled back
-    with the metrics. The audits that wait are part of the state of requests, because an answer comes only once.
+    The targets are settings, which are not rolled back, like groups. The learnt scores and the accounts are rolled back
+    with the metrics. Waiting audits are part of the state of requests, because the teacher answers only once.
 
     Attributes
     ----------
@@ -132,10 +132,10 @@ class Promises:
 
         Parameters
         ----------
-        version : number of the promise of parity that the predictions were served under.
+        version : number of the promise of parity under which the predictions were served.
         audits : ids of predictions that are audits, and the probability of each audit.
         counts : numbers of answers, of answers without a label, and of unsure examples.
-        now_ms, expires_ms : time of the server, and when these audits expire, in milliseconds of Unix time.
+        now_ms, expires_ms : time of the server, and expiry of these audits, in milliseconds of Unix time.
         """
         if self.parity is None or version != self._parity_version:
             return
@@ -152,13 +152,13 @@ class Promises:
     def count_teacher(
         self, id: str, deferral: Deferral, answer: Collection[int], teacher: Collection[int], n_others: int
     ) -> None:
-        """Count the teacher's labels of a stored prediction; an audit counts once, and not after it expired.
+        """Count the teacher's labels of a stored prediction. An audit counts only once, and not after it has expired.
 
         Parameters
         ----------
         id : id of the prediction.
         deferral : the served decision.
-        answer, teacher : columns of the labels that were predicted, and of the teacher's.
+        answer, teacher : columns of the predicted labels, and of the teacher's labels.
         n_others : number of the teacher's labels without a column.
         """
         if self.parity is None or not deferral.ask or deferral.version != self._parity_version:
@@ -178,7 +178,8 @@ class Promises:
         deferral : the served decision.
         answer : columns of the labels that were predicted.
         truth : whether each known label is true, by column; -1 for those without a column.
-        complete : whether all others are false. Partial labels that agree prove nothing, and do not count.
+        complete : whether all other labels are false. Partial labels that agree do not count, because the other labels
+            may be wrong.
         """
         if not self._above_teacher or deferral.ask or deferral.version != self._parity_version:
             return
@@ -206,7 +207,8 @@ class Promises:
         return found
 
     def roll_back(self, to: Promises) -> None:
-        """Restore from another state, which is consumed. If a promise differs, its accounts start from zero."""
+        """Restore from another state, which is consumed. If a promise differs from the one in that state, its account
+        starts from zero."""
         if self.parity is not None:
             target, earlier_parity = self.parity.target, to.parity
             if earlier_parity is None:
@@ -280,12 +282,12 @@ class Promises:
         self.parity = parity
         for id, (rate, expires_ms) in waiting:
             if not ulid.valid(id) or type(rate) is not float or not MIN_AUDIT_RATE <= rate <= 1.0:
-                raise ValueError("expected audits with an id and a rate")
+                raise ValueError("an audit must have the id of a prediction and an audit rate")
             if type(expires_ms) is not int or not 0 <= expires_ms <= 2**53:
-                raise ValueError("expected the time at which an audit expires")
+                raise ValueError("the expiry of an audit must be milliseconds from 0 to 2^53")
             self.waiting[id] = Waiting(rate, expires_ms)
         if len(self.waiting) > MAX_WAITING or len(self.waiting) < len(waiting):
-            raise ValueError("expected distinct audits, at most the maximum number")
+            raise ValueError(f"audits must be distinct, and at most {MAX_WAITING:,}")
 
 
 def _packed(part: Promise | Parity | None) -> tuple[Any, Any]:
@@ -294,5 +296,5 @@ def _packed(part: Promise | Parity | None) -> tuple[Any, Any]:
 
 def _check_version(version: object) -> int:
     if type(version) is not int or not 0 <= version < 2**53:
-        raise ValueError("expected a number of promises")
+        raise ValueError("the number of promises must be an integer of at least 0")
     return version

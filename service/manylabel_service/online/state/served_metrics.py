@@ -1,7 +1,7 @@
 """Metrics of the predictions that versions of a trained model served, from delayed labels; nothing is learnt.
 
-Each version has separate metrics of its responses, regardless of the version that is served when their labels arrive.
-The columns are the version's labels in the order of its scores, then labels that occurred only among true labels.
+Each version has separate metrics of its responses, regardless of the version that is served when the labels arrive. The
+columns are the labels of the version in the order of its scores, then labels that occurred only as true labels.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,8 @@ from manylabel_service.online.state.label_table import LabelFacts, drift_to_json
 from manylabel_service.online.state.partial_truths import PartialLabels
 
 MAX_MEASURED = 100
-"""Maximum number of versions with metrics, including deleted ones; above it the least recently labelled one is dropped.
+"""Maximum number of versions with metrics, including deleted versions; above it, the least recently labelled version is
+dropped.
 """
 
 
@@ -35,7 +36,7 @@ class ServedBy(NamedTuple):
 
 
 class NothingLearnt:
-    """Learner that learns nothing, and is its own pipeline: it has columns for all names, and scores of 0."""
+    """Learner that learns nothing, and is also its pipeline: it has columns for all names, and all scores are 0."""
 
     calibrate = False
     drift = None
@@ -106,7 +107,7 @@ class NothingLearnt:
         """Restore the output of `arrays`; raises ValueError."""
         columns = arrays["columns"]
         if columns.shape != (2,) or columns.dtype != np.int64 or (columns < 0).any():
-            raise ValueError("columns: expected two numbers")
+            raise ValueError("columns must be two int64 numbers, at least 0")
         self.n_features_, self.n_labels_ = columns.tolist()
 
 
@@ -194,7 +195,7 @@ class ServedMetrics:
     def measure(
         self, answered: ServedBy, served: NDArray[np.float64], example: Example, id: str, parts: PartialLabels
     ) -> list[str | None]:
-        """Count a response by its true labels, or by some of them; return the labels with a drift alarm.
+        """Evaluate a response with all or some of its true labels; return the labels with a drift alarm.
 
         Parameters
         ----------
@@ -266,8 +267,8 @@ class ServedMetrics:
         """Raise ValueError unless `updates` responses were labelled, and all partial labels belong to these
         versions."""
         if self._given != updates or any(each.labelled_at > updates for each in self._versions.values()):
-            raise ValueError("answers: the count of labelled responses does not match")
+            raise ValueError("answers: the count of labelled responses differs from the number of updates")
         for id, truth in parts.measured.items():
             if (version := self._versions.get(parts.versions.get(id, 0))) is None:
-                raise ValueError("answers: a part belongs to a version that is not measured")
+                raise ValueError("answers: partial labels belong to a version that is not measured")
             version.prequential.check_parts([truth])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SOURCES = ("machine", "rule")
-"""Sources other than people; the model's own metrics cover the labels of people."""
+"""Sources other than people; the metrics of the model cover labels of people."""
 _EXAMPLES, _LEARNT, _HITS, _PREDICTED, _RELEVANT = range(5)
 
 
@@ -37,7 +37,7 @@ class SourceMetrics:
         Parameters
         ----------
         predicted : bool per label, whether it was predicted.
-        known : per label 1 for true, -1 for false, 0 for unknown.
+        known : for each label, 1 if it is true, -1 if it is false, 0 if it is unknown.
         unknown : number of true labels that the model does not know.
         """
         true = known > 0
@@ -64,7 +64,9 @@ class SourceMetrics:
     def from_array(cls, counts: NDArray[Any]) -> SourceMetrics:
         """Return the metrics with these counts; raise ValueError for impossible counts."""
         if counts.shape != (len(SOURCES), 5) or counts.dtype != np.int64 or (counts < 0).any():
-            raise ValueError("sources: expected counts of two sources")
+            raise ValueError(f"sources: expected {len(SOURCES)} rows of 5 int64 counts, at least 0")
         if (counts[:, _LEARNT] > counts[:, _EXAMPLES]).any() or (counts[:, _HITS] > counts[:, _RELEVANT]).any():
-            raise ValueError("sources: the count of a source exceeds that of all sources")
+            raise ValueError(
+                "sources: a source has more learnt examples than examples, or more hits than relevant labels"
+            )
         return cls(counts.copy())

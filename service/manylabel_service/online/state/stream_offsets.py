@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_STREAMS = 1_000
-"""Maximum number of streams per model; above it the least recently used one is forgotten, and its lines would be learnt
-again.
+"""Maximum number of streams per model; above it, the least recently used one is forgotten, and its lines would be
+learnt again.
 """
 
 _STREAM_BYTES = 300
@@ -20,7 +20,7 @@ _STREAM_BYTES = 300
 class StreamPart(NamedTuple):
     """Position of an update in a stream: the key of the stream, and the line number of each example.
 
-    Line numbers ascend from 1, and identify repeated lines. `through` is the last line if its example was
+    Line numbers ascend from 1, and identify repeated lines. `through` is the number of the last line if its example was
     forgotten.
     """
 
@@ -80,10 +80,10 @@ class StreamOffsets:
         except (ValueError, TypeError, msgpack.UnpackException) as error:
             raise ValueError(f"streams: {error}") from error
         if not isinstance(rows, list) or len(last) != len(rows) or len(last) > MAX_STREAMS:
-            raise ValueError(f"streams: expected a list of at most {MAX_STREAMS:,}, each once")
+            raise ValueError(f"streams: at most {MAX_STREAMS:,} streams are allowed, each listed once")
         for key, line in last.items():
             if not isinstance(key, str) or type(line) is not int or line < 1:
-                raise ValueError("streams: expected a string and a line number for each")
+                raise ValueError("streams: each stream must have a name and a line number")
         streams = cls()
         streams._last = last
         streams._text_bytes = sum(len(key.encode()) for key in last)

@@ -1,4 +1,5 @@
-"""Tiers of compiled functions that a change of a model, or a request, needs besides those of its spec and state."""
+"""Tiers of compiled functions that a change of a model, or a request, needs in addition to those of its spec and
+state."""
 
 from collections.abc import Iterable, Sequence
 
@@ -34,14 +35,15 @@ def tiers_of_growth(model: OnlineModel, growth: SizeDelta) -> tuple[str, ...]:
 
 
 def tiers_of_control(change: Control) -> tuple[str, ...]:
-    """Return the tiers that a control entry needs besides those of the growth; a rollback needs those of its target."""
+    """Return the tiers that a control entry needs in addition to those of its growth; a rollback needs the tiers of its
+    target."""
     if isinstance(change, SetPromise):
         return () if change.target is None and change.parity is None else ("promise",)
     return ("groups",) if isinstance(change, Regroup) or (isinstance(change, Undo) and change.restores_groups) else ()
 
 
 def tiers_of_entries(model: OnlineModel, entries: Sequence[LogEntry]) -> tuple[str, ...]:
-    """Return the tiers that the application of entries needs, and perhaps `sparse` although it is not needed."""
+    """Return the tiers that the application of entries needs; `sparse` may be included although it is not needed."""
     tiers, labels, examples = set[str](), set[str](), list[Example]()
     for _, change, _ in entries:
         if isinstance(change, Control):

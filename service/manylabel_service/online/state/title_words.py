@@ -32,10 +32,10 @@ _KEY_BYTES = 8
 class TitleWords:
     """Adapter that passes the words of titles, and the matching features, to a learner.
 
-    A word is a token of a title or a description, by the text options of the model. A feature matches a word if it is
-    that token of a text field. In a model without named fields, it matches if it is that token of a bare text, or if
-    its name is the token. The learner gets 63 bits of a digest instead of a word. Everything follows from the titles
-    and the names of features, so it is not part of a state.
+    A word is a token of a title or a description, according to the text options of the model. A feature matches a word
+    if it stands for this token in a text field. In a model without named fields, a feature matches if it stands for the
+    token in a bare text, or if its name is the token. The learner gets 63 bits of a digest instead of a word.
+    Everything follows from the titles and the names of features, so it is not part of a state.
     """
 
     def __init__(self, text: TextSettings) -> None:
@@ -84,7 +84,7 @@ class TitleWords:
             self._count(self._words(each), 1)
 
     def give_all(self, details: Mapping[int, LabelDetails], n_labels: int) -> None:
-        """Make the next `give` pass all titles to a new learner."""
+        """Make the next call of `give` pass all titles, for a new learner."""
         self._changed = {column: [] for column in range(n_labels)}
         self._changed |= {column: self._words(each) for column, each in details.items()}
 
@@ -130,12 +130,12 @@ class TitleWords:
                 del self._counts[word]
 
     def _names(self, word: str) -> list[str]:
-        """Return the names of the features that are a word."""
+        """Return the names of the features that match a word."""
         names = [f"{field}={word}" for field in self._fields]
         return [*names, word] if self._takes_names else names
 
     def _word(self, name: str) -> str | None:
-        """Return the title word that a feature is, or None."""
+        """Return the title word that a feature matches, or None."""
         field, equals, word = name.rpartition("=")
         fits = field in self._fields if equals else self._takes_names
         return word if fits and word in self._counts else None

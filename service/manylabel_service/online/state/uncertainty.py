@@ -2,8 +2,8 @@
 
 An example is uncertain if the log-odds of a label are close to its decision threshold. `uncertainty` is 1 at the
 threshold, and decreases to 0. Rare labels do not count, because they are close to their thresholds in every example.
-The rule was chosen by `python -m benchmarks label-next`: sums over all labels prefer unusual examples, and teach less
-than random ones.
+The rule was chosen by `python -m benchmarks label-next`: with sums over all labels, unusual examples would come first,
+which teach less than random examples.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ def uncertainty(margins: NDArray[np.float64]) -> NDArray[np.float64]:
     Parameters
     ----------
     margins : ndarray of shape (n_samples, n_labels), float64
-        Half of the difference between the log-odds and those of the threshold.
+        Half of the difference between the log-odds of the label and those of its threshold.
     """
     if not margins.shape[1]:
         return np.ones(len(margins))

@@ -1,7 +1,7 @@
-"""Undoing a change of labels: an entry that puts back what the change has replaced, and nothing else.
+"""Undoing a change of labels: an entry that restores only the facts that the change has replaced.
 
-The entry has the replaced facts, computed from the state before the change, so that every replica applies it without
-the history. A rollback would not undo such a change, because it retains names, groups and dismissed suggestions.
+The entry contains these facts, computed from the state before the change, so that a replica can apply it without the
+history. A rollback would not undo such a change, because it retains names, groups and dismissed suggestions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LABEL_BYTES = 4
 
 
 class LabelState(NamedTuple):
-    """State of a label, apart from its weights; `into` is the column of the label into which it was merged."""
+    """State of a label, without its weights; `into` is the column of the label into which it was merged."""
 
     name: str
     retired: bool
@@ -72,7 +72,7 @@ class _OfLabel(NamedTuple):
             model.old_names.unmerge(after.name, self.names, column)
         if before.name != after.name:
             if model.old_names.find(before.name) != column:
-                raise ValueError(f"the name {before.name!r} belongs to another label by now: undo that change first")
+                raise ValueError(f"the name {before.name!r} now belongs to another label: undo that change first")
             model.labels.rename(after.name, before.name)
             model.old_names.unrename(before.name, after.name, self.place, column)
             model.alike = AlikeNames()
@@ -91,7 +91,7 @@ class _OfLabel(NamedTuple):
 
 
 class _OfGroups(NamedTuple):
-    """Inverse of a change of groups: those before and after it, as `Groups.to_array` packs them."""
+    """Inverse of a change of groups: the groups before and after it, as packed by `Groups.to_array`."""
 
     before: bytes
     after: bytes
@@ -104,14 +104,14 @@ class _OfGroups(NamedTuple):
         try:
             model.groups = Groups.from_array(np.frombuffer(self.before, np.uint8), model.labels.names, hidden)
         except ValueError as error:
-            raise ValueError("a label of the earlier groups is retired by now") from error
+            raise ValueError("a label of the earlier groups has been retired since") from error
         model.relabels += 1
         return ()
 
 
 class _OfDismissal(NamedTuple):
-    """Inverse of a dismissal: the number of examples of the dismissal, and an earlier dismissal of the suggestion with
-    its place, if any."""
+    """Inverse of a dismissal: its number of examples, and the earlier dismissal of the same suggestion with its place,
+    if any."""
 
     kind: str
     column: int
@@ -129,9 +129,10 @@ class _OfDismissal(NamedTuple):
 
 
 def _changed_later(what: str, as_before: bool) -> ValueError:
-    """Return the error for a change that is not the last one; `as_before` if its effect is no longer there."""
+    """Return the error for a change that is not the last one; `as_before` says that the change has no effect any
+    more."""
     if as_before:
-        return ValueError("a later entry, such as an undo, has already taken it back")
+        return ValueError("a later entry, such as an undo, has already reverted it")
     return ValueError(f"a later entry changed {what}: undo that entry first")
 
 
@@ -147,7 +148,7 @@ class Undo(Control):
     ----------
     undone, previous : position of the change, and of the entry before it.
     inverse : facts that the change has replaced.
-    exact : whether the change replaced these facts only; otherwise it has also declared labels, which stay.
+    exact : whether the change replaced only these facts; otherwise it also declared labels, which stay.
     """
 
     undone: str
@@ -166,7 +167,7 @@ class Undo(Control):
         cls, key: IdempotencyKey | None, undone: str, previous: str, kind: int, inverse: list[Any], exact: bool
     ) -> Undo:
         if not position_key(previous) < position_key(undone) or type(exact) is not bool or kind not in (0, 1, 2):
-            raise ValueError("expected an earlier position, a kind and a flag")
+            raise ValueError("an undo must have a position before the undone one, a known kind, and a flag")
         return cls(undone, previous, _READERS[kind](*inverse), exact, key)
 
     def to_json(self) -> dict[str, Any]:
@@ -251,34 +252,34 @@ def _of_suggestion(model: OnlineModel, kind: str, column: int, other: int | None
 
 def _label_state(name: str, retired: bool, paused: bool, into: int | None) -> LabelState:
     if not isinstance(name, str) or type(retired) is not bool or type(paused) is not bool:
-        raise ValueError("expected the state of a label")
+        raise ValueError("the state of a label must have a name and two flags")
     return LabelState(name, retired, paused, None if into is None else _count(into))
 
 
 def _of_label(column: int, before: list[Any], after: list[Any], names: list[str], place: int | None) -> _OfLabel:
     if not all(isinstance(name, str) for name in names):
-        raise ValueError("expected names")
+        raise ValueError("names of labels must be strings")
     states = _label_state(*before), _label_state(*after)
     return _OfLabel(_count(column), *states, tuple(names), None if place is None else _count(place))
 
 
 def _of_groups(before: bytes, after: bytes) -> _OfGroups:
     if not (isinstance(before, bytes) and isinstance(after, bytes)):
-        raise ValueError("expected packed groups")
+        raise ValueError("groups must be bytes")
     return _OfGroups(before, after)
 
 
 def _of_dismissal(kind: str, column: int, other: int | None, before: list[Any] | None, after: float) -> _OfDismissal:
     numbers = [after] if before is None else [after, before[1]]
     if kind not in KINDS or any(type(number) is not float or not 0.0 <= number < float("inf") for number in numbers):
-        raise ValueError("expected a kind of suggestions, and numbers of examples")
+        raise ValueError("a dismissal must have a known kind, and finite numbers of examples")
     earlier = None if before is None else (_count(before[0]), before[1])
     return _OfDismissal(kind, _count(column), None if other is None else _count(other), earlier, after)
 
 
 def _count(number: Any) -> int:
     if type(number) is not int or not 0 <= number < 2**31:
-        raise ValueError("expected columns and places")
+        raise ValueError("columns and places must be integers from 0 to 2^31 - 1")
     return int(number)
 
 

@@ -13,10 +13,10 @@ MAX_WORDS = 2**53
 
 
 class UnseenWords:
-    """Count of words in examples `FIRST` to `LAST`, and of those that no earlier example had.
+    """Number of words in examples `FIRST` to `LAST`, and number of those words that no earlier example had.
 
-    A word that an example repeats counts once. Words come from the text fields or, without named fields, from bare
-    texts.
+    A word that occurs several times in an example counts once. Words come from the text fields or, without named
+    fields, from bare texts.
     """
 
     def __init__(self, text: TextSettings | None) -> None:
@@ -24,7 +24,7 @@ class UnseenWords:
         self._examples = self._words = self._unseen = 0
 
     def count(self, names: tuple[str, ...] | None, known: Vocabulary) -> None:
-        """Count the words of an example about to be learnt, by the names of its features."""
+        """Count the words of an example that is about to be learnt, from the names of its features."""
         if self._examples >= LAST or not self._fields:
             return
         self._examples += 1
@@ -48,7 +48,7 @@ class UnseenWords:
     def restore(self, state: object) -> None:
         """Restore a `state`; raise ValueError if it is invalid."""
         if not isinstance(state, list) or len(state) != 3 or any(type(count) is not int for count in state):
-            raise ValueError("words: expected three counts")
+            raise ValueError("words: the state must be a list of three counts")
         examples, words, unseen = state
         if not (0 <= examples <= LAST and 0 <= unseen <= words < MAX_WORDS):
             raise ValueError("words: the counts are inconsistent")

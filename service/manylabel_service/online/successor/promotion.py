@@ -1,8 +1,9 @@
 """Writer of the successors of a leader and of its promoted follower.
 
 The successor of the leader has the log of the leader, and the spec, snapshots and states of the follower. The successor
-of the follower has the spec, snapshots and states of the leader, and follows the other successor. Both continue bit for
-bit. Their history begins at a position where both have a state, and before which no later rollback has its target.
+of the follower has the spec, snapshots and states of the leader, and follows the other successor. Both models continue
+bit for bit. Their history begins at a position where both have a state, and no later rollback returns to a state before
+this position.
 """
 
 import asyncio
@@ -78,7 +79,7 @@ class PromotionWriter(SuccessorWriter):
         return self._successions(START)
 
     def _successions(self, position: str) -> list[tuple[ModelMeta, ModelMeta]]:
-        """Return the models and their successors, with the specs that they have after a position."""
+        """Return the models and their successors, with their specs after a position."""
         specs = self._record.spec, self._follower.spec
         successor = ModelMeta(self._record.name, self.successor.incarnation, promoted(*specs, position))
         other = ModelMeta(self._follower.name, self._demoted.incarnation, demoted(*specs, position, self._new_follow))
@@ -96,7 +97,7 @@ class PromotionWriter(SuccessorWriter):
         raise NotPromotable(self._follower.name, "its snapshots are older than the history of its leader")
 
     async def build(self) -> None:
-        """Write the history and log up to about the end of the log, and the snapshots and states that exist."""
+        """Write the history and the log almost up to the end of the log, and the existing snapshots and states."""
         catalogue = self._found.beginning_at(self._begin)
         segments = [segment._replace(id=await self._copied(segment.id)) for segment in catalogue.segments]
         new = catalogue.model_copy(update={"segments": tuple(segments)})
@@ -117,7 +118,7 @@ class PromotionWriter(SuccessorWriter):
         await self.catch_up()
 
     async def finish(self, log_bytes: int) -> Promoted:
-        """Complete `build` once the log is sealed.
+        """Complete `build` after the log is sealed.
 
         Parameters
         ----------
@@ -128,7 +129,7 @@ class PromotionWriter(SuccessorWriter):
         position = self._adopted
         new, old = [await copy.files.state_at(position) for copy in self._copies]
         if not _can_begin_at(self._begin, (*new.rollbacks, *old.rollbacks)):
-            raise NotPromotable(self._follower.name, "its leader was rolled back to before its history; try again")
+            raise NotPromotable(self._follower.name, "its leader was rolled back to before the history; try again")
         checksum = await asyncio.to_thread(new.checksum)
         for copy, model in zip(self._copies, (new, old), strict=True):
             if position != START:
@@ -149,7 +150,7 @@ class _Copy:
 
     Parameters
     ----------
-    source, successor, spec : the models, and the spec of the states of the successor.
+    source, successor, spec : the two models, and the spec for the states of the successor.
     seeded : whether the initial state of either model is the snapshot at `SEED`, which is not copied.
     """
 
@@ -183,7 +184,7 @@ class _Copy:
                 await self.put(snapshot.position, model, snapshot.extent, snapshot.reasons)
 
     async def put(self, position: str, model: OnlineModel, extent: LogExtent, reasons: tuple[Reason, ...]) -> None:
-        """Store a snapshot of the successor, unless it has one at the position for the same reasons."""
+        """Store a snapshot of the successor, unless it already has a snapshot at the position for the same reasons."""
         if all([await self._store.snapshots.retain(self.successor, position, add=reason) for reason in reasons]):
             return
         await self._room.put(self.successor, position, await self._data(model), extent, reasons)

@@ -1,8 +1,8 @@
-"""Rewriting of the history of a model without some examples, into the successor of the model.
+"""Rewriting of the history of a model, without some examples, for the successor of the model.
 
 The new history omits the forgotten examples, and the changes that the model rejected. Only the state shows which
-changes these are, so the old history is replayed from the entry before the first forgotten one. Entries stay at their
-positions. Then the new history is replayed like any other, which gives the new state.
+changes were rejected, so the old history is replayed from the entry before the first forgotten one. Entries stay at
+their positions. Then the new history is replayed to compute the new state.
 """
 
 import asyncio
@@ -29,7 +29,8 @@ from manylabel_service.storage.protocol import NO_EXTENT
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Examples to forget: those with one of these references, and those in entries at these positions."""
+    """Examples to forget: all examples with one of these references, and all examples of the entries at these
+    positions."""
 
     refs: Set[str] = frozenset()
     positions: Set[str] = frozenset()
@@ -44,7 +45,8 @@ class Selection:
 
 @dataclass(slots=True)
 class Findings:
-    """Result of a search in a history: counts, first position and the position before it, ids of predictions."""
+    """Result of a search in a history: counts, the first position and the position before it, and ids of
+    predictions."""
 
     begin: str = START
     entries: int = 0
@@ -101,7 +103,7 @@ class Rewriter(SuccessorWriter):
         return self.findings
 
     async def _search(self) -> Findings:
-        """Return what is to be forgotten in the whole history."""
+        """Search the whole history for examples to forget, and return the findings."""
         reader = self._files.history()
         findings = Findings(begin=await reader.begin())
         position, pace = findings.begin, Pace()
@@ -115,8 +117,8 @@ class Rewriter(SuccessorWriter):
         return findings
 
     async def _begin_at_state(self, position: str) -> bool:
-        """Let the history begin at its first state if a position is before it: earlier entries cannot be replayed, but
-        may have the examples. Return whether it is."""
+        """If a position is before the first state of the history, let the history begin at this state, because earlier
+        entries cannot be replayed, but may contain the examples. Return whether the position is before it."""
         first = await self._files.first_state()
         if position_key(position) >= position_key(first):
             return False
@@ -141,7 +143,7 @@ class Rewriter(SuccessorWriter):
             segments = tuple(cut if segment == first else segment for segment in found.segments)
             return found.model_copy(update={"segments": segments})
 
-        if cut not in (await self._files.catalogue.change(cutting)).segments:  # retention has removed the first
+        if cut not in (await self._files.catalogue.change(cutting)).segments:  # retention has removed the first segment
             await self._files.catalogue.delete([id])
         await self._store.erased()
 
@@ -152,12 +154,12 @@ class Rewriter(SuccessorWriter):
     # -- building ---------------------------------------------------------------------------------
 
     async def stage(self) -> ModelMeta:
-        """Prepare the successor, whose log begins where the history ends in segments."""
+        """Prepare the successor, whose log begins at the end of the segments of the history."""
         assert self.findings.first is not None
         return await self._stage()
 
     async def build(self) -> None:
-        """Write the new history up to about the end of the log, and replay it."""
+        """Write the new history almost up to the end of the log, and replay it."""
         self._old = await self._files.state_at(self.findings.previous)
         self._old_replayer = self._files.replayer(self._files.history())
         await self._copy_early()
@@ -181,7 +183,7 @@ class Rewriter(SuccessorWriter):
                     await self._room.put(self.successor, snapshot.position, data, snapshot.extent, snapshot.reasons)
 
     async def _replay(self) -> None:
-        """Replay the new history up to the end of its log, and store states of it as an archiver does."""
+        """Replay the new history up to the end of its log, and store states as an archiver does."""
         self._new_files = _NewFiles(self)
         new = await self._new_files.state_at(min(self.findings.previous, self._adopted, key=position_key))
         catalogue = await self._new_catalogue.read()
@@ -209,7 +211,7 @@ class Rewriter(SuccessorWriter):
         return position_key(position) > position_key(self.findings.previous)
 
     async def _rewrite(self, segment: Segment) -> None:
-        """Rewrite a segment, or copy it if nothing in it or before it is forgotten."""
+        """Rewrite a segment; copy it unchanged if no example in it or before it is forgotten."""
         if not self._is_later(segment.through):
             new = segment._replace(id=await self._copied(segment.id))
         else:
@@ -247,7 +249,8 @@ class Rewriter(SuccessorWriter):
                 left = self._moved(entry, change.corrects)
             answer = result.answer
             if isinstance(answer, ServiceError) or (result.replayed and answer.position != entry.position):
-                # Otherwise the change might be learnt now. A repetition also has the examples of the first request.
+                # The new model might not reject the change. A repetition also contains the examples of the first
+                # request.
                 left = entry._replace(payload=encode(Update(())))
             amended.append(left)
             await pace.rest()
@@ -260,7 +263,7 @@ class Rewriter(SuccessorWriter):
         return entry._replace(payload=encode(whole.forgetting(indices)))
 
     def _moved(self, entry: Entry, corrects: Corrects) -> Entry:
-        """Return a correction with the index that its example has in the new history."""
+        """Return a correction with the index of its example in the new history."""
         if not (gone := self._gone.get(corrects.position)):
             return entry
         update = decode(entry.payload)

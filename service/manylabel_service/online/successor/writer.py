@@ -52,7 +52,7 @@ class SuccessorWriter:
         self._reader = self._files.history()
 
     async def _stage(self, begin: str = START) -> ModelMeta:
-        """Prepare the successor, whose log begins where the history ends in segments, or at a later position."""
+        """Prepare the successor, whose log begins at the end of the segments of the history, or at a later position."""
         self._found = await self._files.catalogue.read()
         log_begin = START
         try:
@@ -106,7 +106,8 @@ class SuccessorWriter:
             await self._put_predictions(predictions)
 
     async def copy_last_predictions(self, done: set[str]) -> None:
-        """Copy the remaining predictions once the successor is complete, or all if its labels have other columns."""
+        """Copy the remaining predictions after the successor is complete; copy all of them if its labels have other
+        columns."""
         old, new = self._ends
         names = old.labels.names
         if names == new.labels.names[: len(names)]:

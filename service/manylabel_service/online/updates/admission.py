@@ -65,8 +65,8 @@ class InFlightKeys:
 
 
 UNWEIGHED = SizeDelta(examples=256, values=65_536, distinct=65_536)
-"""Number of examples, and of values, after which the size of a model without new columns is checked again. If that many
-more might exceed the limit, each update checks the size."""
+"""Number of examples, and of values, after which the size of a model without new columns is checked again. If as many
+more examples might exceed the limit, each update checks the size."""
 
 
 class Admission:
@@ -135,8 +135,8 @@ class Admission:
                 raise LimitExceeded(f"{what} of model {self._name!r}", size, limit)
 
     def check_control(self, model: OnlineModel, entry: Control) -> None:
-        """Raise LimitExceeded if a control entry would make the model too large, InvalidField if it is invalid, or
-        NotCompiled."""
+        """Raise LimitExceeded if a control entry would make the model too large, InvalidField if the entry is invalid,
+        or NotCompiled."""
         GATE.require(tiers_of_control(entry))
         if (declared := entry.declared(model)) is None:
             return
@@ -172,7 +172,8 @@ class Admission:
         return nbytes + model.learner.pipeline.nbytes_of_vectors(growth.vectors, n_columns, n_labels)
 
     def _must_weigh(self, growth: SizeDelta) -> bool:
-        """Return whether the model may become too large, gains columns, or was measured long ago."""
+        """Return whether to measure the model: it may become too large, it gains columns, or it was measured long
+        ago."""
         since = self._unweighed
         grows = growth.columns > 0 or growth.labels > 0 or growth.vectors > 0
         return self._may_fill or grows or since.examples >= UNWEIGHED.examples or since.values >= UNWEIGHED.values

@@ -1,4 +1,5 @@
-"""Apply loop of a model: one task appends to the log, reads new entries and applies them. Only it modifies the model.
+"""Apply loop of a model: one task appends to the log, reads new entries and applies them. Only this task changes the
+model.
 
 Queued updates share one append and one pass of the kernel (group commit). An append returns the entries that other
 processes added before it, which are applied first. Without queued updates, `poll` makes the task read the entries of
@@ -54,7 +55,7 @@ APPENDS = 3
 """Maximum number of attempts to append, each after the model was restored."""
 
 _Waiter = asyncio.Future[ServiceError | None]
-"""Wait for the end of the log, resolved with the error that prevented it."""
+"""Waiter for the end of the log; its result is the error that prevented this, if any."""
 
 
 log = structlog.get_logger()
@@ -69,11 +70,11 @@ class ApplierStatus(Enum):
 
 
 class Applier(HostedModel):
-    """Online model with the loop that applies its log; requests are in its subclass.
+    """Online model with the loop that applies its log; a subclass handles requests.
 
     Parameters
     ----------
-    record, host : the model, and what the models of a process share.
+    record, host : the model, and the components that the models of a process share.
     model : the state of a model that was just created; by default it is restored.
 
     Attributes
@@ -112,7 +113,7 @@ class Applier(HostedModel):
 
     @property
     def model(self) -> OnlineModel:
-        """The state, which is empty until it is restored; a restore replaces it."""
+        """State of the model, which is empty until it is restored; a restore replaces the object."""
         if self._model is None:
             self._model = OnlineModel(self.spec)
         return self._model
@@ -142,9 +143,9 @@ class Applier(HostedModel):
     async def restore(self, verify: bool = False) -> None:
         """Load the newest intact snapshot and replay the log after it; then start to serve.
 
-        With `verify`, it first verifies that it computes the state of the newest snapshot; if not, it raises
-        ReplayMismatch. Raises LogTrimmed, LogLost, TargetLost or UnreadableEntry if the current state cannot be
-        computed. A follower only loads its newest snapshot, and catches up from there once it is started.
+        With `verify`, first check that this process computes the state in the newest snapshot, and raise ReplayMismatch
+        if not. Raises LogTrimmed, LogLost, TargetLost or UnreadableEntry if the current state cannot be computed. A
+        follower only loads its newest snapshot, and catches up from there after its start.
         """
         await self._load(verify)
         self.start()
@@ -161,7 +162,7 @@ class Applier(HostedModel):
         self.snapshotter.resume(snapshot, learnt, size_bytes)
 
     def start(self) -> None:
-        """Start to serve; a follower serves once it has caught up. A new model needs no `restore`."""
+        """Start to serve; a follower serves when it has caught up. A new model needs no `restore`."""
         if self.follow is None:
             super().start()
         else:
@@ -245,7 +246,7 @@ class Applier(HostedModel):
         self.queue.wake()
 
     def evict(self) -> None:
-        """Evict the model, and free the memory of its state: cycles of references would keep it for long."""
+        """Evict the model, and free the memory of its state at once, which reference cycles would retain for long."""
         super().evict()
         self._model = None
 
@@ -257,7 +258,7 @@ class Applier(HostedModel):
             await self._task
         if self.serving and self._store_health.stale_seconds is None:
             await self.snapshotter.take_last(self.model)
-            self._store_health.responded()  # nothing else notes it while the server stops
+            self._store_health.responded()  # nothing else records the error while the server stops
 
     async def drop(self) -> None:
         await super().drop()
@@ -327,7 +328,7 @@ class Applier(HostedModel):
     async def _commit(self, group: list[Pending[Any]], waiters: list[_Waiter]) -> ServiceError | None:
         """Append and apply a group, and resolve its requests; return the error that prevented this, if any.
 
-        Syncs that wait for it are resolved earlier if the log is sealed.
+        Syncs that wait for the end of the log are resolved earlier if the log is sealed.
         """
         failure: ServiceError | None = None
         results: list[ApplyResult] = []
@@ -379,7 +380,7 @@ class Applier(HostedModel):
                 if not attempts_left:
                     raise
             except LogSealed:  # the model is about to be replaced by its successor
-                # Only a server that does not stop unseals the log if the process that has sealed it has died.
+                # If the process that has sealed the log has died, only a server that is not stopping unseals the log.
                 if self._stopping or time.monotonic() > give_up:
                     raise
                 attempts_left += 1
@@ -407,7 +408,7 @@ class Applier(HostedModel):
     async def _follow_on(self) -> ServiceError | None:
         """Learn the next entries of the leader's log; return the error that prevented this, if any.
 
-        Snapshots are taken in between, so a restart begins at the latest one.
+        Snapshots are taken meanwhile, so that a restart begins at the latest one.
         """
         self._must_read = self._behind = False
         try:
@@ -465,7 +466,7 @@ class Applier(HostedModel):
         n_columns, n_labels = grown_columns(model, reduce(SizeDelta.plus, (pending.growth for pending in group)))
         grows = n_columns > model.features.n_columns or n_labels > len(model.labels)
         if grows and model.learner.pipeline.nbytes_after(n_columns, n_labels, 0, 0) > COPIED_BYTES:
-            # With hashed features most columns may never be written: their memory is not touched now; the system
+            # With hashed features, most columns may never be written, so their memory is not touched now; the system
             # provides it on the first write.
             touch = not model.limits.hashes
             await asyncio.to_thread(model.learner.pipeline.reserve, n_columns, n_labels, touch)

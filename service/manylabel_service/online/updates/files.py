@@ -1,4 +1,4 @@
-"""All that is stored of a model: spec, log with its history, snapshots, and the past states that follow from them.
+"""Stored parts of a model: spec, log with its history, and snapshots; and the past states that follow from them.
 
 A past state is replayed from the closest earlier snapshot.
 """
@@ -36,7 +36,7 @@ log = structlog.get_logger()
 
 
 class Verified(NamedTuple):
-    """Result of comparing stored states with the history; it has the first position where they differ, or None."""
+    """Result of comparing stored states with the history, with the first position at which they differ, or None."""
 
     equal: bool
     since: str
@@ -52,7 +52,8 @@ class ModelFiles:
     ----------
     record, store : the model and its store.
     pace : see `LogReplayer`.
-    spec : spec of the model, if the caller has read it: reading hundreds of thousands of names takes long.
+    spec : spec of the model, if the caller has already read it, because reading hundreds of thousands of names takes
+        long.
 
     Attributes
     ----------
@@ -88,7 +89,7 @@ class ModelFiles:
         return HistoryReader(self.record, self.store)
 
     def replayer(self, reader: HistoryReader) -> LogReplayer:
-        """Return a replayer of the entries that a reader of the history reads."""
+        """Return a replayer of the entries from a reader of the history."""
         return LogReplayer(self.record, self.spec, self.store, self.snapshots, reader.read, self.target, self._pace)
 
     async def beginning(self) -> OnlineModel:
@@ -101,9 +102,9 @@ class ModelFiles:
         return await asyncio.to_thread(OnlineModel, self.spec)
 
     async def state_at(self, position: str) -> OnlineModel:
-        """Return the state after the entry at a position, which `HistoryReader.find` has returned.
+        """Return the state after the entry at a position that `HistoryReader.find` has returned.
 
-        If there is a rollback on the way, its target state is computed in the same way. Raises BeforeHistory if no
+        The target states of rollbacks before the position are computed in the same way. Raises BeforeHistory if no
         earlier state is stored, HistoryDamaged if the history after it cannot be read, and errors of the store and of
         entries.
         """
@@ -128,9 +129,9 @@ class ModelFiles:
         return model
 
     async def first_state(self) -> str:
-        """Return the earliest position whose state can be computed; the beginning of the history if no state can.
+        """Return the earliest position whose state can be computed, or else the beginning of the history.
 
-        The log may begin earlier, because its newest entries stay after a snapshot.
+        The log may begin earlier, because its newest entries are retained after a snapshot.
         """
         begin = await self.history().begin()
         first = START if self.follow is None else self.follow.begin

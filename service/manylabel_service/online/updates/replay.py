@@ -50,7 +50,7 @@ HOPELESS = (LogTrimmed, LogLost, HistoryDamaged, TargetLost, UnreadableEntry)
 
 class Interrupted(Exception):
     """The store became unavailable during the replay, or the server stopped before the functions of a rollback's target
-    were compiled. The model is at an earlier entry.
+    were compiled. The model is then at an earlier entry.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ class Interrupted(Exception):
 
 
 class Restored(NamedTuple):
-    """Model at the end of its log, the snapshot it was restored from, and the log since then.
+    """Model at the end of its log, the snapshot from which it was restored, and the log since the snapshot:
 
-    `learnt` is the number of examples in this log. `size_bytes` is the size of its payloads.
+    `learnt` is the number of examples in this part, and `size_bytes` the size of its payloads.
     """
 
     model: OnlineModel
@@ -85,12 +85,12 @@ class LogReplayer:
     store : store of its log.
     snapshot_reader : reader of its snapshots.
     read : returns a number of entries after a position, like `Logs.read`.
-    target : returns the target state of a rollback, or raises TargetLost.
+    target : returns the target state of a rollback; raises TargetLost.
     pace : pace shared with the other followers of this process; not needed for a model with a separate log.
 
     Attributes
     ----------
-    learning : lock held by a thread that learns, or that explains.
+    learning : lock that a thread holds while it learns or explains.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class LogReplayer:
     async def stored(self, beginning: Callable[[], Awaitable[OnlineModel]]) -> Restored:
         """Return a follower at its newest intact snapshot from which the leader's log continues, or at its beginning.
 
-        Raises FollowerFailed if the leader's log continues from none of these, or the leader was deleted.
+        Raises FollowerFailed if the leader's log does not continue from any of them, or if the leader was deleted.
         """
         follow = self._follow
         assert follow is not None
@@ -182,7 +182,7 @@ class LogReplayer:
             else:
                 return Restored(model, snapshot, learnt, size_bytes)
         assert failure is not None
-        raise unavailable or failure  # a snapshot that is unavailable may be the one that is needed
+        raise unavailable or failure  # the unavailable snapshot may be the needed one
 
     async def _snapshot(self, snapshot: SnapshotMeta | None) -> OnlineModel:
         if snapshot is None:  # a spec may declare hundreds of thousands of names
@@ -201,10 +201,10 @@ class LogReplayer:
             log.warning("snapshot_damaged", **fields)
 
     async def read_on(self, model: OnlineModel, through: str | None = None) -> list[tuple[Entry, ApplyResult]]:
-        """Apply the next entries of the log, up to a position if it is set; return each with its result.
+        """Apply the next entries of the log, at most up to a position if it is set; return each entry with its result.
 
-        Returns no entries at the end of the log. Raises LogTrimmed, LogLost, TargetLost, UnreadableEntry, NotCompiled
-        or ModelGone, and Interrupted or StorageUnavailable, after which entries already applied stay applied.
+        At the end of the log, the result is empty. Raises LogTrimmed, LogLost, TargetLost, UnreadableEntry, NotCompiled
+        or ModelGone, and Interrupted or StorageUnavailable; after these, applied entries stay applied.
         """
         entries = await self._read(model.position, READ_ENTRIES)
         if through is not None:
@@ -237,7 +237,7 @@ class LogReplayer:
     async def apply(self, model: OnlineModel, entries: Sequence[LogEntry], waits: bool = False) -> list[ApplyResult]:
         """Apply entries; raises the errors of `read_on`.
 
-        If functions that they need are not compiled yet, it waits for these, or, unless it `waits`, raises NotCompiled.
+        If functions that the entries need are not compiled yet, wait for them, or, unless `waits`, raise NotCompiled.
         """
         if GATE.closed:
             await self.compiled(model, entries, waits)
@@ -250,7 +250,7 @@ class LogReplayer:
                 needed = batch.needed_snapshot
                 target = None if needed is None else await self._loaded(needed, waits)
                 if self.learning.locked():
-                    async with self.learning:  # a thread that explains has ended, and none begins before `take`
+                    async with self.learning:  # no thread explains now, and none begins before `take`
                         pass
                 if target is not None:
                     batch.roll_back(target)

@@ -1,7 +1,7 @@
 """Replay verification: compares the states of this process with those of processes that replayed a log earlier.
 
-A snapshot has the bits that another replica had learnt up to the snapshot's position. A process of another build starts
-at an earlier state, applies the entries in between, and must get the same bits. This is evidence for these entries, not
+A snapshot has the bits of another replica at the position of the snapshot. A process of another build starts from an
+earlier state, applies the entries in between, and must compute identical bits. This is evidence for these entries, not
 a proof.
 """
 
@@ -21,13 +21,13 @@ from manylabel_service.release import FORMAT
 from manylabel_service.storage import START, ModelMeta, SnapshotMeta, Store, position_key
 
 ENOUGH_EXAMPLES = 1_000
-"""Minimum number of examples replayed for the comparison, if the log has that many."""
+"""Minimum number of examples replayed for the comparison, if the log has enough."""
 
 log = structlog.get_logger()
 
 
 class ReplayVerifier:
-    """Comparison of the states that this process and other processes reach from the log of one model."""
+    """Comparison of the states that this process and other processes compute from the log of one model."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ReplayVerifier:
         self._replayer = replayer
 
     async def check(self) -> None:
-        """Compare, unless no snapshot has entries before it; raise ReplayMismatch if the states differ."""
+        """Compare the states, if there is a snapshot with entries before it; raise ReplayMismatch if they differ."""
         for attempt in range(1, RESTORES + 1):
             try:
                 await self._compare(await self._reader.list())
@@ -55,7 +55,7 @@ class ReplayVerifier:
                 return
 
     async def _compare(self, snapshots: Sequence[SnapshotMeta]) -> None:
-        """Compare at the newest readable snapshot."""
+        """Compare the states at the newest readable snapshot."""
         begin = await self._begin(snapshots)
         if begin is None:
             return
@@ -64,7 +64,7 @@ class ReplayVerifier:
             header = await self._reader.header(newest)
             written = header.get("version")
             if "checksum" not in header or type(written) is not int or written > FORMAT:
-                raise DamagedState(f"no header of a format that this release reads, but of format {written}")
+                raise DamagedState(f"the header has format {written}, which this release cannot read")
             reading = begin
             is_stored = any(snapshot.position == begin for snapshot in snapshots)
             model = await (self._reader.load(begin) if is_stored else asyncio.to_thread(OnlineModel, self._spec))
@@ -75,12 +75,12 @@ class ReplayVerifier:
         await self._replay(model, newest)
         if await asyncio.to_thread(model.checksum) != header["checksum"]:
             raise ReplayMismatch(
-                f"model {self._record.name!r}, replayed from {begin} to {newest}, has another state there"
+                f"replay of model {self._record.name!r} from {begin} to {newest} gives another state than its snapshot"
             )
         log.info("replay_agrees", model=self._record.name, begin=begin, position=newest)
 
     async def _begin(self, snapshots: Sequence[SnapshotMeta]) -> str | None:
-        """Return the position of an earlier state from which the log leads to the newest snapshot."""
+        """Return the position of an earlier state from which the log can be replayed to the newest snapshot."""
         if not snapshots:
             return None
         newest, found = snapshots[0], None

@@ -21,8 +21,8 @@ GROUP_EXAMPLES = 10_000
 FIRST_EXAMPLES = 256
 GROUP_SHARE = 0.125
 """Maximum time to learn the examples of one append, as a share of the longest allowed wait. GROUP_EXAMPLES is the
-maximum number of these examples, FIRST_EXAMPLES the maximum before the speed of learning is known; a single entry may
-have more. The server responds to all updates of a group after the last."""
+maximum number of examples of an append; FIRST_EXAMPLES is the maximum before the speed of learning is known. A single
+entry may have more. The server responds to all updates of a group after the last one is learnt."""
 
 RETRY_SECONDS = 1.0
 """Value of Retry-After for a full queue in seconds."""
@@ -30,13 +30,13 @@ RETRY_SECONDS = 1.0
 
 @dataclass(slots=True, eq=False)
 class Pending(Generic[C]):
-    """Admitted change until its response: its log entry, and the result of the dry run of an update.
+    """Admitted change that waits for its response: its log entry, and the result of the dry run of an update.
 
     Attributes
     ----------
     refused : errors of the examples rejected separately, by index; `change` is without them.
     growth : growth of the model by the update.
-    deadline : time of the queue's clock by which earlier changes must be complete, or it is rejected.
+    deadline : time of the queue's clock; if earlier changes are not complete by then, the change is rejected.
     result : result, once the change is queued.
     """
 
@@ -71,7 +71,7 @@ class UpdateQueue:
     Attributes
     ----------
     growth : growth of the model by all waiting and running updates.
-    payload_bytes : bytes of their log entries.
+    payload_bytes : bytes of the log entries of these updates.
     """
 
     def __init__(self, model_name: str, settings: Settings, clock: Callable[[], float] | None = None) -> None:

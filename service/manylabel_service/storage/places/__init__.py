@@ -18,7 +18,7 @@ def open_place(address: str, title: str = ARCHIVE) -> Place:
     """
     check_place(address, title)
     if address.startswith("s3://"):
-        try:  # the module needs an extra, and the fork server must not import it
+        try:  # imported here, because it needs an extra, and the fork server must not import it
             from manylabel_service.storage.places.objects import ObjectPlace
         except ModuleNotFoundError as error:
             raise ValueError(f"{title} at s3:// needs pip install 'manylabel[archive]' ({error})") from None

@@ -40,8 +40,8 @@ class FilePlace:
     """Implementation of `Place` in a directory, which is created with the first object.
 
     A file is written and synced under a temporary name, then linked to its name, which fails if the name is taken; then
-    the directory is synced. So an object exists completely or not at all, even after a power failure. Only regular
-    files are objects: a link or a pipe is neither listed nor read.
+    the directory is synced. Therefore an object either exists completely or not at all, even after a power failure.
+    Only regular files are objects: a link or a pipe is neither listed nor read.
     """
 
     def __init__(self, root: Path, title: str = ARCHIVE) -> None:

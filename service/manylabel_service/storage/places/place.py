@@ -43,7 +43,7 @@ class ObjectMissing(ArchiveError):
 
 
 class ObjectDamaged(ArchiveError):
-    """The object differs from the written one, or is no object: a link, a pipe, or far too large."""
+    """The object differs from the written one, or is not an object: a link, a pipe, or far too large."""
 
     def __init__(self, key: str, detail: str) -> None:
         super().__init__(f"{key} is damaged: {detail}")
@@ -52,7 +52,8 @@ class ObjectDamaged(ArchiveError):
 class Place(Protocol):
     """Place of immutable objects under keys.
 
-    Each method raises `PlaceUnavailable`. After an error of `put`, or a crash, the object may exist, but never in part.
+    Each method raises `PlaceUnavailable`. After an error of `put`, or a crash, the object may exist, but is never
+    incomplete.
     """
 
     async def put(self, key: str, data: bytes | Path) -> bool:
@@ -60,7 +61,8 @@ class Place(Protocol):
         ...
 
     async def get(self, key: str, most: int = MAX_OBJECT_BYTES) -> bytes:
-        """Return an object; raise `ObjectMissing`, or `ObjectDamaged`, before reading, for one above `most` bytes."""
+        """Return an object; raise `ObjectMissing`, or, before reading, `ObjectDamaged` for an object of more than
+        `most` bytes."""
         ...
 
     async def fetch(self, key: str, path: Path, most: int = MAX_FILE_BYTES) -> None:

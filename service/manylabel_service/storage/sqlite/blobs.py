@@ -139,7 +139,7 @@ class SQLiteBlobs(MovableBlobs, Part):
                 await self._remove(token)
 
     async def _remove(self, token: str) -> None:
-        """Remove a file, and pieces outside; what could not be removed there is tried again with the next ones."""
+        """Remove a file, and pieces outside; pieces that could not be removed are tried again with the next call."""
         if is_outside(token):
             self._loose.add(token)
             with suppress(StorageUnavailable):

@@ -33,7 +33,8 @@ class SQLiteDocuments(Part):
 
     @contextmanager
     def _change(self, kind: str) -> Iterator[None]:
-        """Run a transaction that changes documents of a kind; it counts even if its success is unknown."""
+        """Run a transaction that changes documents of a kind; it is counted as a change even if its outcome is
+        unknown."""
         try:
             with self._tables.transaction("fsync"):
                 yield

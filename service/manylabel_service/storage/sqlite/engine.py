@@ -1,4 +1,4 @@
-"""Open data directory of one process: its lock, database, files and threads.
+"""Data directory opened by one process: its lock, database, files and threads.
 
     <data_dir>/lock                                           locked while the store is open
     <data_dir>/manylabel.sqlite3 (-wal, -shm)                 models, logs, documents
@@ -93,7 +93,8 @@ class Engine:
             self._held = held.pop_all()
 
     def _check_empty(self) -> None:
-        """Reject a directory that has blobs but no database: their removal would make a recovery impossible."""
+        """Reject a directory that has blobs but no database, because opening it would remove the blobs and make a
+        recovery impossible."""
         if self.blob_files.any():
             raise StoreDamaged(self.path, "it is empty or missing, but the directory has blobs")
 

@@ -52,8 +52,8 @@ class DirectoryLock:
 
 
 EVERY_SECONDS = 1.0
-"""Interval in seconds of checks that the database file still has its name; it bounds how long writes to a deleted file
-are acknowledged."""
+"""Interval in seconds between two checks that the database file still has its name; for at most this time, writes to a
+deleted file are acknowledged."""
 
 
 class FileWatch:
@@ -78,7 +78,7 @@ class FileWatch:
                 found = None
             if found != identity:
                 what = "removed" if found is None else "replaced by another file"
-                raise StorageUnavailable(f"{path} was {what} while the server has it open; restore it", heals=False)
+                raise StorageUnavailable(f"{path} was {what} while the server had it open; restore it", heals=False)
         self._looked_at = now
 
 
@@ -114,7 +114,7 @@ class Reserve:
             size_bytes //= 2
 
     def _allocate(self, size_bytes: int) -> bool:
-        """Grow the file to a size; return False, without the file, if that failed."""
+        """Grow the file to a size; if this fails, remove the file and return False."""
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -134,9 +134,9 @@ class Reserve:
 class BlobFiles:
     """Files of blobs, ``<root>/<token>``. Blocking, for one thread at a time; no file stays open.
 
-    A file is never renamed, and never changes once a row names it. So a file without a row is still being written, or
-    was left by a dead process. A blob with pieces outside of the store has an empty file, from before its first piece
-    is written until its last piece is removed.
+    A file is never renamed, and never changes after a row names it. A file without a row is still being written, or was
+    left by a dead process. A blob with pieces outside of the store has an empty file, which is created before its first
+    piece is written and removed after its last piece.
     """
 
     def __init__(self, root: Path) -> None:

@@ -48,7 +48,7 @@ class WalCheckpointer:
         self._log_bytes += payload_bytes + 2 * PAGE_BYTES
 
     def begin_if_due(self) -> bool:
-        """Return True if the two steps are due now; not again before `end`."""
+        """Return True if the two steps are due now; then return False until `end`."""
         if self._under_way or self._log_bytes < THRESHOLD_BYTES:
             return False
         self._under_way = True
@@ -66,9 +66,9 @@ class WalCheckpointer:
         self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def truncate(self) -> bool:
-        """Copy all pages and truncate the file, in the writer's thread; return whether no reader prevented it.
+        """Copy all pages and truncate the file, in the writer's thread; return False if a reader prevents it.
 
-        It does not wait for readers: appends would wait too.
+        It does not wait for readers, because appends would also wait.
         """
         ((timeout_ms,),) = self._writer.execute("PRAGMA busy_timeout").fetchall()
         self._writer.execute("PRAGMA busy_timeout = 0").fetchall()
@@ -106,7 +106,7 @@ class Maintenance:
         self._loop = asyncio.get_running_loop()
         self._tasks = BackgroundTasks()
         self._stopping = False
-        # One piece at a time waits in the writer's queue, however many logs are being cleaned.
+        # Only one piece at a time waits in the writer's queue, however many logs are being cleaned.
         self._turn = asyncio.Lock()
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:

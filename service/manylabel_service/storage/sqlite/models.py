@@ -171,9 +171,9 @@ class SQLiteModels(Part, Models):
             self._connection.execute("DELETE FROM models WHERE incarnation = ?", (incarnation,))
 
     def load(self) -> None:
-        """Find the remains of a killed process, in the writer at opening: models without a name, and trimmed logs.
+        """Find the remains of a killed process: models without a name, and trimmed logs.
 
-        Later a missing name does not identify a deleted model, because new models have none yet.
+        Runs in the writer at opening, because later a new model may also have no name.
         """
         ((self._count,),) = self._connection.execute("SELECT COUNT(*) FROM models WHERE name IS NOT NULL")
         hidden = self._tables.models("name IS NULL")

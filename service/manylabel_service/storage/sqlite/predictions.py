@@ -15,7 +15,7 @@ from manylabel_service.storage.sqlite.engine import Engine, Part, in_writer
 IDS_PER_QUERY = 500
 """Maximum number of ids per statement: older builds of SQLite allow 999 variables."""
 MIN_EXPIRED = 64
-"""Number of expired predictions that a `put` removes, in addition to twice the number that it adds."""
+"""Number of expired predictions that a call of `put` removes, in addition to twice the number that it adds."""
 
 
 class _Stored(NamedTuple):

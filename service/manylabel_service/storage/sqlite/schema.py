@@ -25,7 +25,8 @@ _SCHEMA = (
         leader INTEGER
     )""",
     "CREATE INDEX models_by_leader ON models (leader) WHERE leader IS NOT NULL",
-    # Times of last use, apart from the specs, which may be large. They have no checksum: only an order depends on them.
+    # Times of last use, in a separate table, because specs may be large. They have no checksum, because only an order
+    # depends on them.
     "CREATE TABLE uses (name TEXT PRIMARY KEY, unix_ms INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE INDEX uses_by_time ON uses (unix_ms, name)",
     # One integer (tables.py: incarnation and number in the log) as the key, so that an append writes
@@ -57,7 +58,7 @@ _SCHEMA = (
 
 
 def connect(path: Path, busy_timeout_seconds: float) -> sqlite3.Connection:
-    """Connect in write-ahead-log mode; the connection commits only explicitly and makes no checkpoints.
+    """Connect in write-ahead-log mode; the connection commits only explicitly, and never runs checkpoints.
 
     Any thread may use it, one at a time.
 
@@ -73,7 +74,7 @@ def connect(path: Path, busy_timeout_seconds: float) -> sqlite3.Connection:
         check_same_thread=False,
         cached_statements=256,
     )
-    # The checksum detects a damaged name, which must not prevent the others from being read.
+    # A checksum detects a damaged name; it must not prevent other names from being read.
     connection.text_factory = lambda raw: raw.decode(errors="replace")
     try:
         _check(connection, path)

@@ -20,13 +20,13 @@ from manylabel_service.storage.protocol import Durability, ModelMeta
 
 NUMBER_BITS = 42
 """Number of low bits of an entry's 63-bit key that hold its number in the log; the higher bits are the incarnation.
-There is room for 4 * 10^12 entries in each of two million incarnations. A log that comes from Redis continues at the
+This allows 4 * 10^12 entries in each of two million incarnations. A log that was moved from Redis continues at the
 milliseconds of Unix time."""
 
 LAST_NUMBER = (1 << NUMBER_BITS) - 1
 
 COLUMNS = "incarnation, models.name, spec, trimmed, leader"
-"""Columns of the table of models that `Model.of` takes."""
+"""Columns of the table of models, in the order that `Model.of` expects."""
 
 
 _HIGHEST = "\U0010ffff"
@@ -66,7 +66,7 @@ class Tables:
     ----------
     durability : durability of appends.
     logs : cached ends of logs, by incarnation.
-    staged : incarnations of models without a name so far, which are lost when this process ends.
+    staged : incarnations of models that have no name yet; they are lost when this process ends.
     sealed : incarnations whose logs accept no entries until this process ends.
     """
 

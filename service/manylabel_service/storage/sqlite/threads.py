@@ -1,4 +1,4 @@
-"""Threads of a store, whose errors of SQLite and of the file system become errors of the service."""
+"""Threads of a store. Errors of SQLite and of the file system are converted to errors of the service."""
 
 import asyncio
 import sqlite3
@@ -68,7 +68,7 @@ class Threads:
             return function(*args)
 
 
-# Primary result code -> advice for the operator, and whether the same call succeeds afterwards.
+# For each primary result code: advice for the operator, and whether the same call succeeds after following it.
 _SQLITE = {
     sqlite3.SQLITE_FULL: ("free space on its disk", True),
     sqlite3.SQLITE_IOERR: ("check its disk, and the quota and file size limit of the server", True),

@@ -29,15 +29,15 @@ def twice(labels: np.ndarray, *, half: float = 1.0) -> sp.csr_array:
 X, Y = data()
 
 BAD_ARGUMENTS = {
-    "Y holds 2": (X, with_value(Y, 2), "Y must hold only 0 and 1, not 2"),
-    "Y holds -1": (X, 2 * Y - 1, "Y must hold only 0 and 1, not -1"),
-    "Y holds a half": (X, with_value(Y, 0.5), "Y must hold only 0 and 1, not 0.5"),
-    "Y holds NaN": (X, with_value(Y, np.nan), "Y must hold only 0 and 1, not nan"),
-    "Y holds infinity": (X, with_value(Y, np.inf), "Y must hold only 0 and 1, not inf"),
-    "sparse Y holds 3": (X, sp.csr_array(3 * Y), "Y must hold only 0 and 1, not 3"),
-    "sparse Y holds an entry twice": (X, twice(Y), "Y must hold only 0 and 1, not 2"),
-    "Y holds text": (X, Y.astype(str), "Y must hold only 0 and 1, not values of type"),
-    "Y holds objects": (X, Y.astype(object), "Y must hold only 0 and 1, not values of type object"),
+    "Y holds 2": (X, with_value(Y, 2), "Y must contain only 0 and 1, not 2"),
+    "Y holds -1": (X, 2 * Y - 1, "Y must contain only 0 and 1, not -1"),
+    "Y holds a half": (X, with_value(Y, 0.5), "Y must contain only 0 and 1, not 0.5"),
+    "Y holds NaN": (X, with_value(Y, np.nan), "Y must contain only 0 and 1, not nan"),
+    "Y holds infinity": (X, with_value(Y, np.inf), "Y must contain only 0 and 1, not inf"),
+    "sparse Y holds 3": (X, sp.csr_array(3 * Y), "Y must contain only 0 and 1, not 3"),
+    "sparse Y holds an entry twice": (X, twice(Y), "Y must contain only 0 and 1, not 2"),
+    "Y holds text": (X, Y.astype(str), "Y must contain only 0 and 1, but its type is"),
+    "Y holds objects": (X, Y.astype(object), "Y must contain only 0 and 1, but its type is object"),
     "Y is None": (X, None, "Y must be an indicator matrix"),
     "Y has rows of two lengths": (X, [[0, 1], [1]] * 6, "Y must be an indicator matrix"),
     "Y is a vector": (X, Y[:, 0], r"Y must be an indicator matrix of shape .*, not of shape \(12,\)"),
@@ -159,7 +159,7 @@ def test_a_precomputed_matrix_may_round_its_halves_differently(learner):
 @for_each("learner", LEARNERS)
 @for_each("names", [["one"], ["one", "one"], ["one", "two", "three"]])
 def test_label_names_must_match_the_labels(learner, names):
-    with pytest.raises(ValueError, match="label_names must hold 2 different names"):
+    with pytest.raises(ValueError, match="label_names must contain 2 different names"):
         learner().fit(X, Y, label_names=names)
 
 

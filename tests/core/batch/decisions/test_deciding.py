@@ -148,7 +148,7 @@ def test_unlabelled_rows_and_missing_views_are_divided_too():
 
 
 def test_too_few_rows_are_cut_at_0():
-    with pytest.warns(UserWarning, match="no thresholds or probabilities: 3 folds need at least 6 rows, not 5"):
+    with pytest.warns(UserWarning, match="are not fitted: 3 folds need at least 6 rows, not 5"):
         model = M3L(scaling="none").fit(X[:5], Y[:5])
     assert not model.threshold_.any()
     assert model.curves_ is None
@@ -171,7 +171,7 @@ def test_fewer_rows_than_labels_are_learnt_and_decided(name):
 
 
 def test_a_fold_that_cannot_be_learnt_leaves_the_model_without_cuts():
-    with pytest.warns(UserWarning, match="no thresholds or probabilities: a fold cannot be learnt, n_components"):
+    with pytest.warns(UserWarning, match="are not fitted, because a fold cannot be learnt: n_components"):
         model = LSAMML(n_components=30, max_iter=3, tol=0.5, scaling="none").fit({"a": np.hstack([X] * 7)[:32]}, Y[:32])
     assert model.curves_ is None
 

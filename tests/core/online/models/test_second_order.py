@@ -295,8 +295,8 @@ def test_a_forged_state_is_refused(name: str, forge: Any) -> None:
     learner = FALT().partial_fit(X, Y, known, weights)
     state = learner.state()
     before = {key: array.tobytes() for key, array in state.items()}
-    with pytest.raises(ValueError, match="state must hold"):
+    with pytest.raises(ValueError, match="state: "):
         learner.restore({**state, f"second.{name}": forge(state[f"second.{name}"])})
-    with pytest.raises(ValueError, match="state must hold"):
+    with pytest.raises(ValueError, match="state: "):
         learner.restore({key: array for key, array in state.items() if key != f"second.{name}"})
     assert {key: array.tobytes() for key, array in learner.state().items()} == before

@@ -307,7 +307,7 @@ def test_forged_titles_change_nothing(name: str, forge: Any) -> None:
     learner = titled()
     before = bits(learner)
     forged = np.asarray(forge(arrays[f"stack.titles.{name}"]), dtype=arrays[f"stack.titles.{name}"].dtype)
-    with pytest.raises(ValueError, match="state must hold"):
+    with pytest.raises(ValueError, match="state: "):
         learner.restore({**arrays, f"stack.titles.{name}": forged})
     assert bits(learner) == before
 

@@ -242,7 +242,7 @@ X, Y = data(10)
         ({"intercept": -1.0}, "intercept must be a finite number of at least 0"),
         ({"weights": np.ones(9)}, "weights must be finite and above 0, one for each row of Y"),
         ({"weights": np.zeros(10)}, "weights must be finite and above 0"),
-        ({"Y": np.zeros((10, L))}, "Y must hold only -1 and \\+1"),
+        ({"Y": np.zeros((10, L))}, "Y must contain only -1 and \\+1"),
     ],
 )
 def test_a_bad_problem_is_refused(arguments, message):

@@ -225,7 +225,7 @@ def test_bad_headers_are_refused(none: TestClient) -> None:
         (
             "csv",
             b"a,w,rock\n1,2,0\n1,,1\n",
-            "line 3: a weight is '', in column 'w': expected a number above 0 and at most 1000",
+            "line 3: the weight in column 'w' is '': expected a number above 0 and at most 1000",
             {"label_columns": 1, "weight": "w"},
         ),
         ("npz", npz()[:-30], "not an .npz file", {}),

@@ -133,7 +133,7 @@ def test_weights_are_refused_for_a_trainer_that_cannot_use_them(idle: TestClient
     job = {**SPEC, "trainer": "lsa_mml", "data": {"dataset": "heavy"}}
     problem = refused(idle.post("/v1/jobs", json=job), 422, "invalid_request", "/data/dataset")
     assert problem["errors"][0]["detail"] == (
-        "must have no weights, because lsa_mml does not support them, but heavy has them: choose one of m3l, mlrl, "
+        "must have no weights, because lsa_mml does not support weights: choose another dataset, or one of m3l, mlrl, "
         "ssmlrl, prml, prbr"
     )
     submit(idle, data={"dataset": "heavy"})

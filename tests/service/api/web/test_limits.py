@@ -60,7 +60,7 @@ def test_a_batch_has_a_limit(small: TestClient, tiny: str) -> None:
     for operation in ("predict", "update", "predict-update"):
         answer = small.post(f"{tiny}/{operation}", json={"examples": [ITEM] * 4})
         problem = refused(answer, 413, "batch_too_large")
-        assert "has 4 examples, and may have 3; no setting changes this limit" in problem["detail"]
+        assert "has 4 examples; at most 3 are allowed; no setting changes this limit" in problem["detail"]
     assert small.post(f"{tiny}/update", json={"examples": [ITEM] * 3}).json()["updates"] == 3
 
 
@@ -68,7 +68,10 @@ def test_a_response_has_a_limit(small: TestClient, tiny: str) -> None:
     small.post(f"{tiny}/update", json={"x": {"a": 1}, "y": ["p", "q"]}).raise_for_status()
     for operation in ("predict", "predict-update"):
         problem = refused(small.post(f"{tiny}/{operation}", json={"examples": [ITEM] * 3}), 413, "batch_too_large")
-        assert "a batch can have at most about 2 examples; no setting changes this limit" in problem["detail"]
+        assert (
+            "send at most about 2 examples, because of the number of labels; no setting changes this limit"
+            in problem["detail"]
+        )
         small.post(f"{tiny}/{operation}", json={"examples": [ITEM] * 2}).raise_for_status()
 
 

@@ -102,7 +102,7 @@ def test_applying_stops_until_the_wanted_state_is_given() -> None:
         assert folding.step(100)
         assert (folding.needed_snapshot, folding.outcomes, model.position) == ("1", [], "2")
     for wrong in (early, other):
-        with pytest.raises(ValueError, match="expected the state of 'm' at 1"):
+        with pytest.raises(ValueError, match="the target must be the state of 'm' at 1"):
             folding.roll_back(wrong)
         assert (model.position, model.updates) == ("2", 2)
     folding.roll_back(OnlineModel.from_bytes(states["1"]))

@@ -179,7 +179,7 @@ def test_a_later_change_must_be_undone_first(change: Any, later: Any) -> None:
     undone(undo(model, first, change))
     again = undo(model, first, change).answer
     assert isinstance(again, CannotUndo)
-    assert "a later entry, such as an undo, has already taken it back" in str(again)
+    assert "a later entry, such as an undo, has already reverted it" in str(again)
 
 
 def test_groups_of_a_label_that_is_retired_by_now_do_not_return() -> None:

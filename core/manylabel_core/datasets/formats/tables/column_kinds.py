@@ -28,13 +28,13 @@ Value = float | str | list[float] | list[str]
 """Value of a cell: a number, a category or text, a vector, or several categories."""
 
 PARTLY = 0.1
-"""Share of numbers, truth values or dates from which a column of categories is reported."""
+"""A column of categories is reported if at least this share of its values are numbers, truth values or dates."""
 
 DIFFERENT = 0.9
-"""Share of different values from which a column of categories is reported."""
+"""A column of categories is reported if at least this share of its values differ."""
 
 MAX_UNITS = 5
-"""Number of different units behind numbers up to which they are reported."""
+"""Units behind numbers are reported if there are at most this many."""
 
 _CODE = re.compile(r"[A-Z]{2,3}")
 
@@ -48,10 +48,10 @@ class Column:
     scan: ColumnScan
     read: Callable[[str], Value | None] = str
     missing: frozenset[str] = frozenset()
-    """Stripped cells that are missing values, besides empty ones."""
+    """Words that are missing values, like empty cells; spaces around them do not count."""
     note: str = ""
     odd: tuple[int, ...] = ()
-    """Kinds of cells that do not fit."""
+    """Kinds of cells that do not fit the column."""
 
     @property
     def n_missing(self) -> int:
@@ -75,7 +75,7 @@ class Column:
 
 
 class KindChooser:
-    """Choice of the kinds of the columns of features, given what all columns of the file look like.
+    """Choice of the kinds of the columns of features, given the counts of all columns of the file.
 
     Raises BadDataset, with the line, for a column that contradicts itself or can be read in two ways.
     """
@@ -100,7 +100,7 @@ class KindChooser:
         return self._decimal or "."
 
     def _decimal_of(self, scans: Mapping[str, ColumnScan]) -> str | None:
-        """Return the decimal mark that columns of numbers show; None without any."""
+        """Return the decimal mark that the columns of numbers use; None if they use none."""
         found = set()
         for name, scan in scans.items():
             forced = self._forced.get(name)
@@ -116,7 +116,8 @@ class KindChooser:
         return found.pop() if len(found) == 1 else None
 
     def _words_of(self, scans: Mapping[str, ColumnScan]) -> tuple[bool, bool]:
-        """Return whether words such as NA are missing values in columns of numbers, and whether in quotes."""
+        """Return whether words such as NA are missing values in columns of numbers, and whether they are in quotes
+        there."""
         uses = quotes = False
         for scan in scans.values():
             typed = scan.solid and scan.solid in (scan.n_numbers, scan.counts[FLAG], scan.counts[DATE])
@@ -140,7 +141,7 @@ class KindChooser:
         elif column.kind in ("category", "text", "labels"):
             column.missing = self.missing_names(scan, column.name)
             if column.kind == "category" and 0 < scan.solid == scan.counts[STRINGS]:
-                column.read, column.note = _strings, "several categories a cell"
+                column.read, column.note = _strings, "several categories in a cell"
         if self._missing is not None:
             column.missing = self._missing
         self._warn(column, is_forced=forced is not None)
@@ -163,12 +164,12 @@ class KindChooser:
                 else (
                     "with and without an offset from UTC"
                     if len(scan.orders) == 1
-                    else "of which day and month may be either"
+                    else "in which day and month cannot be told apart"
                 )
             )
             self.warnings.append(
-                f"column {shown(name)} has dates {why}, such as {shown(cell)} (line {line}): all are categories; "
-                "written as 2024-11-29, they are days"
+                f"column {shown(name)} has dates {why}, such as {shown(cell)} (line {line}): they are read as "
+                "categories; dates such as 2024-11-29 are read as days"
             )
             return "category"
         if counts[VECTOR] and counts[VECTOR] + counts[STRINGS] == solid and not _has_strings(scan):
@@ -178,7 +179,7 @@ class KindChooser:
             ids = scan.too_large if scan.too_large and scan.too_large[1].strip().lstrip("+-").isdigit() else None
             if codes or ids:
                 line, cell = codes or ids or (0, "")
-                why = "codes with zeros in front" if codes else "numbers too long for a number"
+                why = "codes with leading zeros" if codes else "numbers with too many digits"
                 self.warnings.append(
                     f"column {shown(name)} has {why}, such as {shown(cell)} (line {line}): it is read as categories"
                 )
@@ -243,7 +244,7 @@ class KindChooser:
                 column.odd = (OTHER, STRINGS, VECTOR, INFINITE, FLAG)
 
     def _check_styles(self, column: Column, is_forced: bool) -> None:
-        """Raise BadDataset if numbers with marks and units contradict each other, or have two readings."""
+        """Raise BadDataset if numbers with marks and units contradict each other, or can be read in two ways."""
         scan, name, decimal = column.scan, column.name, self._decimal
         styles = [(line, cell, cells.styled(cell.strip())) for line, cell in scan.examples_of(STYLED)]
         all_styles = _styles(scan)
@@ -290,15 +291,15 @@ class KindChooser:
         n_words = sum((scan.words or {})[word] for word in names)
         is_missing = self._is_missing(scan)
         listed = ", ".join(map(shown, sorted(names)))
-        what = "is a missing value" if is_missing else "is a value like any other"
+        what = "is read as a missing value" if is_missing else "is read as an ordinary value"
         self.warnings.append(
-            f"{listed} {what} in column {shown(name)} ({n_words:,} cells); missing values can be stated"
+            f"{listed} {what} in column {shown(name)} ({n_words:,} cells); set the missing values to change this"
         )
         return names if is_missing else frozenset()
 
     def _is_missing(self, scan: ColumnScan) -> bool:
         if scan.is_quoted and not self._quotes_words and not scan.quoted_words:
-            return True  # other strings are in quotes, as R writes them
+            return True  # R writes all other strings in quotes
         if scan.is_quoted and not self._quotes_words:
             return False
         if self._uses_words:
@@ -312,7 +313,7 @@ class KindChooser:
         if is_forced and column.kind == "number" and (n_odd := sum(scan.counts[kind] for kind in column.odd)):
             line, cell = scan.examples_of(*column.odd)[0]
             self.warnings.append(
-                f"{n_odd:,} of {scan.solid:,} values of column {name} are no numbers, such as {shown(cell)} (line "
+                f"{n_odd:,} of {scan.solid:,} values of column {name} are not numbers, such as {shown(cell)} (line "
                 f"{line}): they are read as missing"
             )
         if is_forced or column.kind != "category" or not scan.solid:
@@ -325,19 +326,22 @@ class KindChooser:
                 line, cell = (scan.examples_of(*column.odd) or [(0, "")])[0]
                 self.warnings.append(
                     f"column {name} has {n_typed:,} {what}{'s' * (n_typed > 1)} of {scan.solid:,} values, but also "
-                    f"{shown(cell)} (line {line}): all are categories; as a number, other cells are missing values"
+                    f"{shown(cell)} (line {line}): it is read as categories; if you make it a number, other cells "
+                    "become missing values"
                 )
         line, cell = (scan.examples_of(OTHER) or [(0, "")])[0]
-        example = f"such as {shown(cell)} (line {line}): all are categories"
+        example = f"such as {shown(cell)} (line {line}): it is read as categories"
         if units := _words_behind_numbers(scan):
             listed = f"the unit {shown(units[0])}" if len(units) == 1 else f"the units {', '.join(map(shown, units))}"
             remedy = (
-                "remove the unit to make them numbers" if len(units) == 1 else "convert them to numbers of one unit"
+                "remove the unit to have it read as numbers"
+                if len(units) == 1
+                else "convert all to one unit, and remove the unit, to have it read as numbers"
             )
             self.warnings.append(f"column {name} has numbers with {listed}, {example}; {remedy}")
         if _are_times(scan):
             self.warnings.append(
-                f"column {name} has times of day, {example}; write them as minutes to make them numbers"
+                f"column {name} has times of day, {example}; write them as minutes to have it read as numbers"
             )
         values = scan.values
         if values is None or scan.solid < 20 or scan.n_numbers:
@@ -359,7 +363,7 @@ def _all_differ(scan: ColumnScan) -> bool:
 
 
 def _words_behind_numbers(scan: ColumnScan) -> list[str]:
-    """Return the few words that all numbers of a column have behind them, such as kg; none for other columns."""
+    """Return the few words, such as kg, that follow the numbers of a column; none unless a word follows each number."""
     values = scan.values
     if values is None or len(values) < 2 or scan.counts[OTHER] != scan.solid:
         return []
@@ -410,7 +414,7 @@ def _styled_number(decimal: str, cell: str) -> float:
 
 
 def _is_dated(scan: ColumnScan) -> bool:
-    """Return whether all dates of a column have one order, and either all an offset from UTC or none."""
+    """Return whether all dates of a column have the same order, and either all or none have an offset from UTC."""
     return len(scan.orders) == 1 and len(scan.offsets or ()) == 1
 
 
@@ -422,7 +426,7 @@ def _date(order: str, cell: str) -> float | None:
 
 
 def _forced(decimal: str, cell: str) -> float | None:
-    """Return the number of a cell of a column that was declared a number; None for other cells."""
+    """Return the number of a cell in a column that was declared a number; None if the cell is not a number."""
     if (flag := cells.FLAGS.get(cell.strip())) is not None:
         return flag
     try:

@@ -1,4 +1,4 @@
-"""First reading of a column: what its cells are, counted in bounded memory."""
+"""First reading of a column: counts of its cells by kind, in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ EMPTY, NUMBER, STYLED, WORD, FLAG, INFINITE, VECTOR, STRINGS, DATE, OTHER = rang
 """Kinds of cells."""
 
 MAX_VALUES = 1_000
-"""Number of different cells of a column that are stored."""
+"""Maximum number of different cells that are stored of a column."""
 MAX_STORED = 200_000
-"""Number of cells of all columns that are stored."""
+"""Maximum number of cells that are stored of all columns."""
 MAX_CHARACTERS = 256
-"""Number of characters of a cell that is stored whole."""
+"""Maximum number of characters of a cell that is stored whole."""
 
 _DIGITS = frozenset("0123456789")
 _NUMERIC = b"0123456789+-.eE \n"
 _POINT = re.compile(r"(?:^|[\s+-])(?:0[0-9]*|[1-9][0-9]{3,}|)\.|\.(?:[0-9]{0,2}|[0-9]{4,})(?![0-9])")
-"""Part of a number with a point that is no mark of thousands."""
+"""Part of a number with a point that is not a mark of thousands."""
 _PADDED = re.compile(r"(?:^|\n)[+-]?0[0-9]")
 _PADDED_CELL = re.compile(r"\s*+[+-]?0[0-9]+\s*+")
 
 
 class Seen(dict[str, int]):
-    """Different cells with their counts, up to a limit; `more` says whether there were others."""
+    """Different cells with their counts, up to a limit; `more` is true if there were other cells."""
 
     __slots__ = ("more",)
 
@@ -116,7 +116,7 @@ class ColumnScan:
         self._add_cells(column, lines)
 
     def _add_numbers(self, column: Sequence[str], lines: Sequence[int]) -> bool:
-        """Count the cells if all are numbers or empty; this is fast."""
+        """Count the cells if all are numbers or empty; a quick method for the common case."""
         joined = "\n".join(column)
         if not joined.isascii() or joined.encode().translate(None, _NUMERIC) or self._missing:
             return False
@@ -255,7 +255,7 @@ class ColumnScan:
 
     @property
     def is_numeric(self) -> bool:
-        """Return whether all values are numbers, and there are some."""
+        """Return whether there are values and all are numbers."""
         return 0 < self.n_numbers == self.solid
 
 

@@ -9,7 +9,7 @@ from manylabel_core.datasets.formats import cells
 
 MAX_LISTS = 100_000
 MAX_LIST_CHARACTERS = 2**25
-"""Number of different cells with labels that are stored, and of their characters."""
+"""Maximum number of different cells with labels that are stored, and of their characters."""
 
 
 class LabelLists:

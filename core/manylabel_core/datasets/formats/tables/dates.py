@@ -21,10 +21,11 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def orders_of(cell: str) -> frozenset[str]:
-    """Return the orders in which a cell is a date with a year of four digits; none for anything else.
+    """Return the orders of year, month and day in which a cell is a date; none if it is not a date. The year has four
+    digits.
 
-    Numbers with points between them are in the order of Europe, 29.11.2024. With slashes or dashes, a year at the end
-    leaves the order of day and month open, unless one of them is above 12.
+    Numbers with points between them are in the order of Europe, 29.11.2024. If slashes or dashes separate the numbers
+    and the year is at the end, the order of day and month is unknown, unless one of them is above 12.
     """
     if len(cell) > MAX_CHARACTERS or (match := _DATE.fullmatch(cell)) is None:
         return frozenset()
@@ -47,9 +48,10 @@ def is_time(cell: str) -> bool:
 
 
 def days(order: str, cell: str) -> float:
-    """Return the days since 1970-01-01 of a date, spaces around it allowed, with its time as a fraction.
+    """Return the days from 1970-01-01 to a date, with the time as a fraction.
 
-    A time with an offset is converted to UTC; another one is taken as it is. Raises ValueError for anything else.
+    The date may be surrounded by spaces. A time with an offset is converted to UTC; a time without one is not changed.
+    Raises ValueError if the text is not a date.
     """
     match = _DATE.fullmatch(cell.strip())
     value = None if match is None or bool(match[1]) != (order == "year-month-day") else _days(match, order)

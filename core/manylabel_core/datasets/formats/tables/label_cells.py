@@ -1,4 +1,4 @@
-"""Cells that list labels: how a column writes its lists, and the labels of a cell."""
+"""Cells that list labels: the notation of the lists in a column, and the labels of a cell."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMES = {" ": "a space", "\t": "a tab", ",": "a comma"}
 
 
 class LabelCells(NamedTuple):
-    """Style of the cells of a column that list labels, and their labels."""
+    """Notation of the cells of a column that list labels, and their labels."""
 
     style: str
     split: Callable[[str], list[str]]
@@ -36,7 +36,7 @@ class LabelCells(NamedTuple):
 
 
 def separated(separator: str) -> LabelCells:
-    """Return cells with a separator between labels; with an empty one, a cell is one label."""
+    """Return the notation with a separator between labels; if the separator is empty, a cell is one label."""
     if not separator:
         return LabelCells("one label a cell", lambda cell: [cell])
     return LabelCells(
@@ -55,12 +55,13 @@ TAGS = LabelCells("labels in <>", _TAG.findall)
 
 
 def cells_of(counts: Mapping[str, int], separator: str | None, column: str) -> LabelCells:
-    """Return how the cells of a column list labels, from its different cells and the separator of the options.
+    """Find how the cells of a column list labels, from its different cells and the separator of the options.
 
-    Lists may stand beside cells with one label each, as Label Studio exports them.
+    A column may mix lists and single labels, as Label Studio exports them.
 
-    Without a separator, a vertical bar and a semicolon separate labels. A comma or a space does so if its parts are
-    labels elsewhere, too: alone in a cell, or in another place of a list. Raises BadDataset if that cannot be known.
+    Without a separator, a vertical bar and a semicolon separate labels. A comma or a space separates labels if the
+    parts also occur elsewhere: alone in a cell, or in another place of a list. Raises BadDataset if the cells do not
+    decide this.
     """
     found = [cell for cell in counts if cell]
     others = [cell for cell in found if cells.strings(cell) is None]
@@ -83,7 +84,7 @@ def cells_of(counts: Mapping[str, int], separator: str | None, column: str) -> L
             continue
         raise BadDataset(
             f"column {shown(column)} has cells with {_NAMES[mark]}, such as {shown(several[0])}: is that one label or "
-            f"several? The separator {mark!r} makes several, an empty separator one"
+            f"several? Set the separator to {mark!r} for several, or to '' for one"
         )
     return separated("")
 
@@ -93,9 +94,9 @@ def _parts(cell: str, mark: str) -> list[str]:
 
 
 def _are_lists(found: list[str], several: list[str], mark: str) -> bool:
-    """Return whether most cells with a mark consist of labels that are alone or in another place of other cells.
+    """Return whether most cells with a mark are lists of labels that other cells have alone or in another place.
 
-    A cell with a space must consist of such labels only, a cell with a comma half of them.
+    If the mark is a space, all parts of a cell must be such labels; if it is a comma, half of them.
     """
     alone = {cell.strip() for cell in found if mark not in cell.strip()}
     split = [_parts(cell, mark) for cell in several]
@@ -107,7 +108,8 @@ def _are_lists(found: list[str], several: list[str], mark: str) -> bool:
 
 
 def _are_names(counts: Mapping[str, int], found: list[str], mark: str) -> bool:
-    """Return whether the cells recur, and no part is in two different cells: they are names, such as `Hepatitis A`."""
+    """Return whether the cells are names, such as `Hepatitis A`: they recur, and different cells have no part in
+    common."""
     parts = [part for cell in found for part in set(_parts(cell, mark))]
     n_rows = sum(counts[cell] for cell in found)
     return len(found) > 2 and n_rows >= 10 * len(found) and len(set(parts)) == len(parts)

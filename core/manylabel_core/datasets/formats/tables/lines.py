@@ -40,19 +40,19 @@ class Shape(NamedTuple):
     names: tuple[str, ...]
     has_header: bool
     unnamed_first: bool
-    """Whether each row begins with a cell more than there are names, as R writes names of rows."""
+    """Whether each row begins with an additional cell without a column name, as R writes names of rows."""
     trails: bool
-    """Whether each row ends in a separator more than the names have."""
+    """Whether each row ends in an additional separator, which the line of names does not have."""
     n_skipped: int
-    """Number of first lines that are no rows."""
+    """Number of lines before the first row."""
     unnamed: tuple[int, ...]
     """Columns without a name, which are called by their number."""
     header: tuple[str, ...]
-    """The first line, as it is."""
+    """The first line, unchanged."""
 
 
 class _Lines:
-    """Iterator of the lines of one row for the csv module, with line ends, that stores them."""
+    """Iterator of the lines of one row, with line ends, for the csv module; it stores the lines."""
 
     def __init__(self, lines: Iterator[tuple[int, str]]) -> None:
         self._lines = lines
@@ -101,12 +101,12 @@ def _said(error: str) -> str:
 def shape_of(
     file: Source, delimiter: str | None = None, preferred: str | None = None, names: tuple[str, ...] = ()
 ) -> Shape:
-    """Return how a table is written, from its first lines.
+    """Find the style of a table from its first lines.
 
     Parameters
     ----------
-    delimiter : separator of cells; None: the one that the first line declares (``sep=;``) or shows.
-    preferred : separator that is used if the first line has it.
+    delimiter : separator of cells; None: the separator that the first line declares (``sep=;``) or contains.
+    preferred : separator that is used if the first line contains it.
     names : names of the columns of a table without a header.
     """
     lines = numbered_lines(file)
@@ -156,7 +156,7 @@ def shape_of(
 def table_rows(file: Source, shape: Shape) -> Iterator[Row]:
     """Yield the rows after the header, each with as many cells as there are columns.
 
-    Raises BadDataset with the line of a row of another length.
+    Raises BadDataset with the line of a row that has more or fewer cells.
     """
     lines = ((number, text) for number, text in numbered_lines(file) if number > shape.n_skipped)
     rows = rows_of(lines, shape.delimiter, shape.skips_spaces)
@@ -222,7 +222,7 @@ def _delimiter_of(header: str, preferred: str | None, second: str | None) -> str
 
 
 def _named(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names, with one for each column that has none."""
+    """Return the names; columns without a name get one."""
     return tuple(name or f"column {place}" for place, name in enumerate(names, 1))
 
 
@@ -249,7 +249,7 @@ def _check_header(names: tuple[str, ...], line: int, row: Row | None) -> None:
 
 
 def _are_counted(numbers: list[str]) -> bool:
-    """Return whether numbers count up, as pandas names columns without names, or years do."""
+    """Return whether numbers count up, like the numbers of columns that pandas writes, or years."""
     if not all(one.isdigit() for one in numbers):
         return False
     values = list(map(int, numbers))

@@ -1,4 +1,4 @@
-"""Quotes of a table: which cells are in quotes, and quotes that are not closed and so swallow rows."""
+"""Quotes of a table: cells in quotes, and quotes that are not closed, so that the cell contains the next rows."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ MAX_CHARACTERS = 10_000
 
 
 class OpenQuotes:
-    """Rows of several lines of which one looks like a row itself."""
+    """Rows of several lines, one of which looks like a row."""
 
     def __init__(self, delimiter: str, n_columns: int) -> None:
         self._delimiter, self._n_columns = delimiter, n_columns
         self._found: list[tuple[int, int, int, list[str]]] = []
 
     def add(self, row: Row) -> None:
-        """Remember the lines of a row that have as many cells as there are columns."""
+        """Store the lines of a row that have as many cells as there are columns."""
         if len(self._found) >= MAX_ROWS or self._n_columns < 2:
             return
         place = next((place for place, cell in enumerate(row.cells) if "\n" in cell), 0)
-        # The last line ends a text of the first column, and so has as many cells as a row.
+        # The last line ends a text of the first column, so it has as many cells as a row.
         inner = row.texts[1:] if place else row.texts[1:-1]
         for offset, text in enumerate(inner, row.first + 1):
             if len(text) > MAX_CHARACTERS:
@@ -35,7 +35,8 @@ class OpenQuotes:
                 return
 
     def check(self, numeric: Sequence[int]) -> None:
-        """Raise BadDataset if a line inside a cell fits the columns of numbers, which are given by place."""
+        """Raise BadDataset if a line inside a cell has numbers in all columns of numbers; the columns are given by
+        index."""
         for first, last, line, found in self._found:
             numbers = [found[place].strip() for place in numeric]
             if any(numbers) and all(not one or cells.NUMBER.fullmatch(one) for one in numbers):

@@ -14,7 +14,7 @@ LISTED = 10
 
 
 class Roles:
-    """Roles of the columns of a table, by place. Raises BadDataset if the options contradict the names."""
+    """Roles of the columns of a table, by index. Raises BadDataset if the options contradict the names."""
 
     def __init__(self, shape: Shape, parts: RowParts, limits: ReaderLimits) -> None:
         names = shape.names
@@ -45,7 +45,7 @@ class Roles:
         limits.check("labels", len(self.labels), line=1)
 
     def role_of(self, place: int) -> str | None:
-        """Return the role of a column that is no feature."""
+        """Return the role of a column that is not a feature."""
         roles: dict[str, set[int | None]] = {"labels": {self.listed}, "label": {*self.labels}}
         roles |= {"weight": {self.weight}, "ref": {self.ref}}
         return next((role for role, places in roles.items() if place in places), None)

@@ -1,8 +1,8 @@
 """Tables: CSV and TSV files with a column per feature, and either a column per label or one column that lists the
 labels.
 
-A table is read twice. The first reading finds what each column is, from all its cells; the second yields the rows. Both
-take little memory.
+A table is read twice, with little memory. The first reading finds the kind of each column from all its cells; the
+second one yields the rows.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 TOTALS = frozenset(
     {"total", "totals", "grand total", "sum", "average", "mean", "summe", "gesamt", "mittelwert", "totale"}
 )
-"""First cells of a last row that sums up the others, in lower case."""
+"""First cell, in lower case, of a last row with the sums of the others."""
 CHUNK_ROWS = 256
 CHUNK_CHARACTERS = 2**20
-"""Maximum rows and characters of a part of the first reading, after which its columns are counted."""
+"""Maximum rows and characters that the first reading collects before it counts the cells."""
 
 
 def read_csv(
@@ -60,10 +60,10 @@ def read_csv(
     """Return a dataset from a CSV file, which may be gzip.
 
     The first line has the names of the columns. Every other line has a value for each feature, and 0 or 1 (or false,
-    true, no, yes) for each label. Each column has one kind, which all its cells decide: numbers, truth values (TRUE is
-    1), vectors (``[0.1, 0.2]``), or else categories. A text column must be named. An empty cell is a missing value, and
-    so is a word such as NA among numbers. A row whose labels are all empty is unlabelled. A row without any value is
-    omitted. Double quotes enclose a cell, and are doubled inside. `Dataset.report` has what was understood.
+    true, no, yes) for each label. Each column has one kind, which depends on all its cells: numbers, truth values (TRUE
+    is 1), vectors (``[0.1, 0.2]``), or else categories. A text column must be named. An empty cell is a missing value,
+    and so is a word such as NA among numbers. A row whose labels are all empty is unlabelled. A row without any value
+    is omitted. Double quotes enclose a cell, and are doubled inside. `Dataset.report` shows how the file was read.
 
     If all features are numbers and no column is text, they are a dense view of all columns, with NaN for missing
     values. Otherwise each row is a record (`manylabel_core.records.RecordEncoder`), and the features are sparse and
@@ -85,9 +85,9 @@ def read_csv(
     Raises
     ------
     BadDataset
-        With the line: a row with more or fewer values than there are columns, a column that contradicts itself or has
-        two readings (decimal commas and points), a number that is not finite, a quote that is not closed, a weight that
-        is not allowed.
+        With the line: a row with more or fewer values than there are columns, a column that contradicts itself or can
+        be read in two ways (decimal commas and points), a number that is not finite, a quote that is not closed, a
+        weight that is not allowed.
     """
     return _read(source, RowParts(label_columns, **options), delimiter, None, limits)
 
@@ -143,8 +143,8 @@ class rereadable:  # noqa: N801  # a context manager in the form of a function
 class Table:
     """The rows of a table, each an `ExampleRow` with the values of its columns; it can be iterated repeatedly.
 
-    `label_names` are the columns that are labels themselves, empty if one column lists the labels. `columns` are the
-    columns of features, with their kinds. Raises the errors of `read_csv`, but label columns are optional.
+    `label_names` are the columns of single labels, empty if one column lists the labels. `columns` are the columns of
+    features, with their kinds. Raises the errors of `read_csv`, but label columns are optional.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Table:
             self._shape = shape_of(file, delimiter, preferred, tuple(parts.names))
         self._roles = Roles(self._shape, parts, limits)
         if parts.merge_alike and self._roles.listed is None and self._roles.labels:
-            raise BadDataset("labels that are columns are not merged: rename the columns, or leave one out")
+            raise BadDataset("labels that are columns cannot be merged: rename the columns, or omit merge_alike")
         self._scan()
 
     @property
@@ -171,7 +171,7 @@ class Table:
 
     @property
     def label_names(self) -> list[str]:
-        """Names of the columns that are labels themselves."""
+        """Names of the columns of single labels."""
         return [self._shape.names[place] for place in self._roles.labels]
 
     @property
@@ -258,7 +258,7 @@ class Table:
         self._marks.add(columns)
 
     def _is_left_out(self, place: int, scan: ColumnScan) -> bool:
-        """Return whether a column without a name has the names of the rows, or nothing."""
+        """Return whether a column without a name is empty or contains the names of the rows."""
         name = self._shape.names[place]
         if name in self._roles.kinds:
             return False
@@ -268,7 +268,7 @@ class Table:
     def _warnings_of_shape(self) -> Iterator[str]:
         names = self._shape.names
         if self._shape.unnamed_first:
-            yield "each row begins with a cell more than there are names: it is ignored as the name of the row"
+            yield "each row has one cell more than the line of names: the first cell is ignored, as the name of the row"
         for place, name in self._left_out.items():
             what = "seems to have the names of the rows" if place == 0 else "has no name and no values"
             yield f"column {shown(name)} {what} and is ignored"
@@ -303,7 +303,7 @@ class Table:
             return checked_weight(cells.number(cell))
         except ValueError:
             place, due = shown(self.parts.weight), f"expected a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}"
-            raise BadDataset(f"a weight is {shown(cell)}, in column {place}: {due}", line=line) from None
+            raise BadDataset(f"the weight in column {place} is {shown(cell)}: {due}", line=line) from None
 
     def _truth(self, row: Sequence[str], line: int) -> list[str] | dict[str, bool] | None:
         roles, is_none = self._roles, self.parts.empty == "none"
@@ -323,7 +323,7 @@ class Table:
             ) is None:
                 if cell and cell not in self._missing_labels:
                     hint = (
-                        "; if its cells list labels, it is the column of tags, with a separator"
+                        "; if its cells list labels, pass it as the column of tags, with a separator"
                         if len(roles.labels) == 1
                         else ""
                     )
@@ -341,7 +341,7 @@ class Table:
 
     @property
     def counts_are_partial(self) -> bool:
-        """Return whether there are too many different lists of labels for `label_counts`."""
+        """Return whether `label_counts` is incomplete, because there are too many different lists of labels."""
         return self._lists.more
 
     def label_counts(self) -> tuple[dict[str, int], int]:
@@ -361,11 +361,11 @@ class Table:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, without omitted ones."""
+        """Number of rows, without omitted rows."""
         return self._n_rows
 
     def report(self) -> TableReport:
-        """Return what was understood of the table."""
+        """Return the report of how the table was read."""
         names, roles = self._shape.names, self._roles
         counts, n_unlabelled = self.label_counts()
         first = [
@@ -402,7 +402,7 @@ class Table:
         )
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what is strange about the table."""
+        """Return warnings about the table."""
         return (*self._warnings, *self._label_warnings(*self.label_counts()))
 
     def _label_warnings(self, counts: dict[str, int], n_unlabelled: int) -> Iterator[str]:
@@ -411,7 +411,7 @@ class Table:
         n_rows = self._n_rows - n_unlabelled
         if n_unlabelled:
             rows = "1 row has" if n_unlabelled == 1 else f"{n_unlabelled:,} rows have"
-            yield f"{rows} no known labels (empty cells); they can also mean that there is no label"
+            yield f"{rows} unknown labels (empty cells); if an empty cell means no label, set empty to 'none'"
         if self._lists.more:
             yield f"there are more than {len(self._lists.counts):,} different lists of labels: not all are counted"
         yield from label_warnings(counts, n_rows)

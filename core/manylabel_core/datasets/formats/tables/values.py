@@ -56,7 +56,7 @@ class RowReader:
                 value = read(cell)
             except (ValueError, KeyError):
                 raise BadDataset(
-                    f"column {shown(name)} is {shown(cell)}: expected what its other cells are; state its kind",
+                    f"column {shown(name)} is {shown(cell)}: other cells have another kind; state its kind",
                     line=line,
                 ) from None
             if value is not None:

@@ -38,7 +38,7 @@ class Expansion(Model):
         return self._support.n_points
 
     def set_update(self, update: Update) -> None:
-        """Use this update for the next examples; its kind never changes."""
+        """Set the update for the next examples; its kind never changes."""
         self._kind, self._update = update.kind, update.as_array()
 
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
@@ -128,12 +128,12 @@ class Expansion(Model):
         vectors = stored_rows("vectors", arrays, n_features)
         coefficients = arrays["coefficients"]
         if coefficients.shape != (len(vectors.indptr) - 1, 1 + n_labels):
-            raise ValueError("state must hold one row of 1 + n_labels coefficients for each support vector")
+            raise ValueError("state: coefficients must have one row of 1 + n_labels numbers for each support vector")
         if self._settings.budget is not None and len(coefficients) > self._settings.budget:
-            raise ValueError(f"state must hold at most {self._settings.budget} support vectors")
+            raise ValueError(f"state: at most {self._settings.budget} support vectors are allowed")
         intercept = arrays.get("intercept", np.zeros(1 + n_labels, self._settings.dtype))
         if intercept.shape != (1 + n_labels,):
-            raise ValueError("state must hold an intercept of 1 + n_labels")
+            raise ValueError("state: intercept must have 1 + n_labels numbers")
         for name, array in (("intercept", intercept), ("coefficients", coefficients)):
             check_range(name, array, -MAX_WEIGHT, MAX_WEIGHT)
         super().restore(arrays, n_features, n_labels)

@@ -50,7 +50,7 @@ class Project(Strategy):
         self._replaced = np.zeros(1, dtype=np.int64)
 
     def add(self, support: SupportVectors, x: Example, tau: NDArray[np.float64]) -> None:
-        """Add a vector within the budget; otherwise project it, or another vector, whose slot it gets."""
+        """Add a vector if the budget allows it. Otherwise project the vector, or another one, whose slot it gets."""
         n = support.n_points
         cosines, product = np.empty(n), np.empty(n)
         scale = normalise(x.column, x.own, self._scales, n, cosines)
@@ -107,14 +107,14 @@ class Project(Strategy):
         """Restore the arrays if the inverse is valid."""
         n, inverse, replaced = support.n_points, arrays["inverse"], arrays["replaced"]
         if inverse.shape != (n, n) or replaced.shape != (1,):
-            raise ValueError("state must hold an inverse with a row and a column per vector, and a count")
+            raise ValueError("state: inverse must have a row and a column for each vector, and replaced one number")
         check_range("replaced", replaced, 0, REFRESH * self._budget - 1)
         check_range("inverse", inverse, -2.0 / RIDGE, 2.0 / RIDGE)
         C, scales = np.empty((n, n)), np.ones(n + 1)
         work = scratch(int(support.indices.max(initial=-1)) + 1)
         if not cosine_matrix(self._shape, *support.parts, scales, work, C):
-            raise ValueError("state must hold vectors that are not 0 in feature space")
+            raise ValueError("state: no vector may be 0 in feature space")
         C[np.diag_indices(n)] += RIDGE
         if n and not np.abs(C @ inverse - np.eye(n)).max() <= TOLERANCE:
-            raise ValueError("state must hold the inverse of the kernel matrix of its vectors")
+            raise ValueError("state: inverse must be the inverse of the kernel matrix of the vectors")
         self._inverse, self._scales, self._replaced = inverse, scales, replaced

@@ -31,7 +31,7 @@ class FeatureModel(Model):
         return self._landmarks.n_points
 
     def set_update(self, update: Update) -> None:
-        """Use this update for the next examples."""
+        """Set the update for the next examples."""
         self._linear.set_update(update)
 
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:

@@ -23,7 +23,7 @@ class Landmarks:
 
     At first, each example adds the direction that it needs, so the model learns like a kernel model without a budget.
     Landmarks never change: the weights refer to their span, and replacing a landmark would change the meaning of every
-    later feature. If the examples drift far, prefer another strategy.
+    later feature. Prefer another strategy if the distribution of the examples changes much.
     """
 
     def __init__(self, settings: KernelSettings, budget: int) -> None:
@@ -43,7 +43,8 @@ class Landmarks:
         return self.n_points < self._budget
 
     def learn(self, rows: Rows, n_features: int) -> NDArray[Any]:
-        """Return the features (n_samples, n_points) of rows; below the budget, of one row, which may become one."""
+        """Return the features (n_samples, n_points) of rows. Below the budget, there must be one row, which may become
+        a landmark."""
         rows, work = rows.without_zeros(), scratch(n_features)
         features, rest = self._transform(rows, work)
         if not self.grows or rest <= NOVELTY:
@@ -55,7 +56,8 @@ class Landmarks:
         return np.append(features, np.full((1, 1), added, features.dtype), axis=1)
 
     def _admit(self, work: NDArray[np.float64]) -> float:
-        """Make the last point a landmark; return its squared distance from the span of the others, at norm 1."""
+        """Make the last point a landmark; return its squared distance from the span of the others, relative to its
+        squared norm."""
         n = self.n_points
         self._scales = enlarged(self._scales, (n,))
         self._R = enlarged(self._R, (n * (n + 1) // 2,))
@@ -66,14 +68,14 @@ class Landmarks:
         return self._transform(rows.without_zeros(), scratch(n_features))[0]
 
     def _transform(self, rows: Rows, work: NDArray[np.float64]) -> tuple[NDArray[Any], float]:
-        """Return the features of rows, and the squared distance of the last from the span of the landmarks."""
+        """Return the features of rows, and the squared distance of the last row from the span of the landmarks."""
         features = np.empty((len(rows.indptr) - 1, self.n_points), dtype=self._settings.dtype)
         shape, parts = self._settings.shape, self._points.parts
         rest = to_landmark_features(shape, *parts, self._scales, self._R, work, *rows, features)
         return features, rest
 
     def points_after(self, n_samples: int) -> int:
-        """Return the maximum number of landmarks after this many further examples."""
+        """Return the maximum number of landmarks after `n_samples` more examples."""
         return min(self.n_points + n_samples, self._budget)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -91,10 +93,10 @@ class Landmarks:
         """Restore the landmarks and compute their factors again."""
         rows = stored_rows("landmarks", arrays, n_features)
         if len(rows.indptr) - 1 > self._budget:
-            raise ValueError(f"state must hold at most {self._budget} landmarks")
+            raise ValueError(f"state: at most {self._budget} landmarks are allowed")
         work = scratch(n_features)
         for i in range(len(rows.indptr) - 1):
             features, values = rows.row(i)
             self._points.append(features, values, inner_product(values, values))
             if self._admit(work) <= NOVELTY:
-                raise ValueError("state must hold landmarks that are not in the span of those before them")
+                raise ValueError("state: no landmark may be in the span of earlier landmarks")

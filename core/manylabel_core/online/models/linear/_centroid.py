@@ -30,10 +30,10 @@ GROWTH = 1.0 / 16.0
 """Relative growth of the weight from one example of a label to the next: the last twelve have half of the weight."""
 
 MAX_WEIGHT = 2.0**32
-"""A weight beyond this, a power of two, is divided by it, and so is the sum of its label."""
+"""Bound of weights, a power of two. A larger weight and the sum of its label are divided by it."""
 
 MIN_SQUARE = 1e-12
-"""Squared norms below are taken for it."""
+"""Lower bound of squared norms."""
 
 
 @compiled

@@ -16,14 +16,13 @@ from manylabel_core.rows import Rows, Targets, VectorRows
 from manylabel_core.storage import MAX_COUNT, MAX_WEIGHT, check_range, enlarged
 
 MAX_EVIDENCE = 1e300
-"""Bound of the evidence that no stream reaches."""
+"""Upper bound of the evidence; no stream reaches it."""
 
 
 class VectorBlocks(Part):
     """Weights of vectors, next to those of a linear model, and the gain of each block; see `_blocks`.
 
-    `words` has a step size for every feature, and no metric for each weight. Its table is dense from
-    now on.
+    `words` has a step size for every feature, and no metric for each weight. The constructor makes its table dense.
     """
 
     prefix = "blocks."
@@ -122,9 +121,7 @@ class VectorBlocks(Part):
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         weights, evidence = arrays["blocks.weights"], arrays["blocks.evidence"]
         if weights.shape != (len(self._table), 1 + n_labels) or evidence.shape != self._evidence.shape:
-            raise ValueError(
-                "state must hold blocks.weights for all values and labels, and blocks.evidence of each block"
-            )
+            raise ValueError("state: blocks.weights or blocks.evidence does not have the shape of the table of blocks")
         check_range("blocks.weights", weights, -MAX_WEIGHT, MAX_WEIGHT)
         check_range("blocks.evidence", evidence, -MAX_EVIDENCE, MAX_EVIDENCE)
         check_range("blocks.evidence (a, gains)", evidence[:, -2:], 0.0, MAX_EVIDENCE)

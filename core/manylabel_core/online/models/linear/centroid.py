@@ -89,5 +89,5 @@ class Centroid(Model):
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         self._table.restore("sums", arrays, n_features, n_labels)
         if arrays["sums"][0].any() or self._table.column(np.arange(n_features, dtype=np.int32), 0).any():
-            raise ValueError("state must hold sums, with zeros for the constant feature and the threshold")
+            raise ValueError("state: sums of the constant feature and of the threshold must be 0")
         super().restore(arrays, n_features, n_labels)

@@ -20,7 +20,8 @@ ETA, CONSTANT = 0.4, 0.3
 
 
 class VectorGains(Part):
-    """Adaptive expert of `FALT` over blocks that learns alongside a model and only provides the gains of the blocks."""
+    """Adaptive expert of `FALT` over blocks, which learns alongside a model, and is used only for the gains of the
+    blocks."""
 
     prefix = "gains."
 
@@ -69,7 +70,7 @@ class VectorGains(Part):
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         own = without_prefix(arrays, self.prefix)
         if self._words.size(own) != (n_features, n_labels):
-            raise ValueError(f"state must hold gains.weights for {n_features} features and {n_labels} labels")
+            raise ValueError(f"state: gains.weights must be for {n_features} features and {n_labels} labels")
         self._words.restore(own, n_features, n_labels)
         self._blocks.restore(own, 0, n_labels)
         self.n_features, self.n_labels = n_features, n_labels

@@ -21,7 +21,7 @@ from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE, Rows, Targets
 from manylabel_core.storage import MAX_WEIGHT, check_range, check_threshold
 
 MAX_FEATURE_SQUARES = 4.0 * MAX_MAGNITUDE**2 * 2**53 * MAX_EXAMPLE_WEIGHT
-"""Bound of the squares of a feature that no stream reaches."""
+"""Upper bound of the squares of a feature; no stream reaches it."""
 
 _WEIGHTS = "weights"
 """Name of the first plane."""
@@ -31,7 +31,8 @@ _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"squares": (0.0, 
 
 
 class LinearModel(Model):
-    """Linear model with a weight, and further numbers in separate planes, per feature and column; see `_table`.
+    """Linear model with a weight for each feature and column; other numbers of weights are in separate planes. See
+    `_table`.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ class LinearModel(Model):
         super().__init__(squares)
 
     def set_update(self, update: Update) -> None:
-        """Use this update for the next examples; its kind, and whether it has a `delta`, never change."""
+        """Set the update for the next examples. Its kind never changes, nor whether it has a `delta`."""
         self._kind, self._update = update.kind, update.as_array()
         self._others = None if update.kind == IMPLICIT else ANY
 
@@ -148,7 +149,7 @@ class LinearModel(Model):
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         for name in self._planes[1:]:
             if arrays[name].shape != arrays[_WEIGHTS].shape:
-                raise ValueError(f"state must hold {' and '.join(self._planes)} of one shape")
+                raise ValueError(f"state: {' and '.join(self._planes)} must have the same shape")
             check_range(name, arrays[name], *_RANGES.get(name, (-MAX_WEIGHT, MAX_WEIGHT)))
         self._table.restore(_WEIGHTS, arrays, n_features, n_labels)
         if self._kind == PASSIVE_AGGRESSIVE:

@@ -35,10 +35,10 @@ PARTS = ("ends", "blocks", "values")
 """Names of the arrays of a state."""
 
 MIN_GROWTH, MAX_GROWTH = 1 << 14, 1 << 18
-"""Minimum and maximum growth of the pool in blocks, unless one row needs more."""
+"""Minimum and maximum number of blocks by which the pool grows, unless a single row needs more."""
 
 GROWTH_PARTS = 16
-"""Divisor of the pool's blocks that gives its growth between these bounds."""
+"""Divisor: between these bounds, the pool grows by its number of blocks divided by this."""
 
 MAX_PLACES = 2**31 - 1
 """Maximum number of blocks in the pool, which int32 can index."""
@@ -147,34 +147,35 @@ def empty_parts(dtype: Any) -> Parts:
 
 
 def dense_parts(dense: NDArray[Any]) -> Parts:
-    """Return the parts of a formerly dense table, whose number of columns is a multiple of the block width."""
+    """Return the parts of a dense table, whose number of columns must be a multiple of the block width."""
     blocks = dense.reshape(len(dense), dense.shape[1] // BLOCK, BLOCK)
     stored = blocks.any(axis=2)
     return np.cumsum(stored.sum(axis=1)), np.nonzero(stored)[1].astype(np.int32), blocks[stored]
 
 
 def check_parts(name: str, parts: Parts, n_columns: int) -> None:
-    """Raise ValueError unless these are valid parts of a table of `n_columns`; compiled functions rely on it."""
+    """Raise ValueError unless these are valid parts of a table with `n_columns` columns, as compiled functions
+    require."""
     ends, numbers, weights = parts
     check_range(f"{name}.ends", ends, 0, len(numbers))
     counts = np.diff(ends, prepend=0)
     if counts.min(initial=0) < 0 or len(numbers) != (ends[-1] if len(ends) else 0):
-        raise ValueError(f"state must hold {name}.ends that ascend to {len(numbers)}, the number of {name}.blocks")
+        raise ValueError(f"state: {name}.ends must ascend to {len(numbers)}, the number of {name}.blocks")
     if weights.shape != (len(numbers), BLOCK):
-        raise ValueError(f"state must hold {BLOCK} {name}.values for each of {name}.blocks")
+        raise ValueError(f"state: {name}.values must have {BLOCK} values for each of {name}.blocks")
     rows = np.repeat(np.arange(len(ends)), counts)
     ascending = (np.diff(numbers) > 0) | (np.diff(rows) > 0)
     if not ascending.all() or (numbers < 0).any() or (numbers >= n_blocks(n_columns)).any():
-        raise ValueError(f"state must hold {name}.blocks that ascend in each row and are below {n_blocks(n_columns)}")
+        raise ValueError(f"state: {name}.blocks must ascend in each row, and be below {n_blocks(n_columns)}")
     beyond = n_columns % BLOCK
     if beyond and weights[numbers == n_blocks(n_columns) - 1, beyond:].any():
-        raise ValueError(f"state must hold {name}.values of 0 beyond the last label")
+        raise ValueError(f"state: {name}.values must be 0 after the last label")
 
 
 def _longer(arrays: list[NDArray[Any]], length: int) -> NDArray[Any]:
     """Return a longer array that begins with the first of some arrays.
 
-    The system moves the memory if it can, without a second copy.
+    If possible, the system moves the memory without a second copy.
     """
     array = arrays.pop(0)
     shape = length, *array.shape[1:]

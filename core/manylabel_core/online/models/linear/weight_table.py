@@ -76,7 +76,8 @@ class WeightTable:
             self.sparse.clear(column)
 
     def arrays(self, name: str, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
-        """Return the first plane under a name, as a view, or the parts of a sparse table, copied."""
+        """Return the arrays of a state under a name: a view of the first plane, or copies of the parts of a sparse
+        table."""
         dense, sparse = self.both
         rows, parts = 1 + n_features, empty_parts(dense.dtype)
         if sparse is not None and self._is_sparse(n_features, n_labels):
@@ -105,18 +106,18 @@ class WeightTable:
         """Return the numbers of features and labels of a state; raise ValueError if they are missing."""
         dense, n_sparse = arrays[name], len(arrays[f"{name}.ends"]) if self.can_be_sparse else 0
         if 0 in dense.shape:
-            raise ValueError(f"state must hold {name} of at least one row and column")
+            raise ValueError(f"state: {name} must have at least one row and one column")
         return n_sparse or len(dense) - 1, dense.shape[1] - 1
 
     def restore(self, name: str, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         """Restore the first plane of a state with these numbers of columns into an empty table."""
         dense, can, n_columns = arrays[name], self.can_be_sparse, 1 + n_labels
         if self.size(name, arrays) != (n_features, n_labels):
-            raise ValueError(f"state must hold {name} for {n_features} features and {n_labels} labels")
+            raise ValueError(f"state: {name} must be for {n_features} features and {n_labels} labels")
         check_range(name, dense, -MAX_WEIGHT, MAX_WEIGHT)
         ends, blocks, values = (arrays[f"{name}.{part}"] for part in PARTS) if can else empty_parts(dense.dtype)
         if len(dense) > 1 and (len(ends) or len(blocks) or len(values)):
-            raise ValueError(f"state must hold one row of {name}, or no {name}.ends")
+            raise ValueError(f"state: {name} must have one row if {name}.ends is not empty")
         check_parts(name, (ends, blocks, values), n_columns)
         check_range(f"{name}.values", values, -MAX_WEIGHT, MAX_WEIGHT)
         if len(ends):
@@ -138,12 +139,12 @@ def padded_width(n_columns: int) -> int:
 
 
 def dense_state(name: str, dense: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return the state under a name of a table with these weights, shape (1 + n_features, 1 + n_labels)."""
+    """Return the state of a dense table with these weights, of shape (1 + n_features, 1 + n_labels), under a name."""
     return {name: dense, **_named(name, empty_parts(dense.dtype))}
 
 
 def may_be_sparse(name: str, arrays: Mapping[str, NDArray[Any]]) -> bool:
-    """Return whether a table under a name uses the sparse functions when it is restored; the arrays are not checked."""
+    """Return whether the restored table under a name will use the sparse functions; the arrays are not checked."""
     dense, ends = arrays.get(name), arrays.get(f"{name}.ends")
     if ends is None:  # the table stays dense
         return False

@@ -26,7 +26,7 @@ START_CURVATURE, START_COUNT = 2.5, 10.0
 """Sum of curvatures of a label at the start, and the number of examples that it stands for."""
 
 MIN_CURVATURE = 1e-4
-"""Curvatures p (1 - p) below are taken for it."""
+"""Lower bound of curvatures p (1 - p)."""
 
 MAX_FEATURES, MAX_LABELS = 512, 1024
 """Maximum numbers of features and labels; P has the square of the first, W their product."""

@@ -27,11 +27,11 @@ from manylabel_core.storage import MAX_COUNT, MAX_WEIGHT, check_range
 class SecondOrder(Model):
     """Linear model that learns the log-odds of labels by second-order steps; see `_second_order`.
 
-    The ranks of features are further inputs: with them, the margin of a label can be a curve of the value of a feature.
-    Time and memory of an example grow with the square of the number of features, and with features times labels. The
-    model therefore stops at the first example with a feature beyond the first 512, or with more than 1,024 labels. It
-    learns nothing from this example, and the caller drops the model. Its numbers are float64: in float32, an inverse of
-    correlated features loses its small eigenvalues.
+    The ranks of features are additional inputs: with them, the margin of a label can be a curve of the value of a
+    feature. Time and memory of an example grow with the square of the number of features, and with features times
+    labels. The model therefore stops at the first example with a feature beyond the first 512, or with more than 1,024
+    labels. It learns nothing from this example, and the caller drops the model. Its numbers are float64: in float32, an
+    inverse of correlated features loses its small eigenvalues.
     """
 
     is_linear = True
@@ -95,9 +95,9 @@ class SecondOrder(Model):
     def learn_until_stop(
         self, rows: Rows, targets: Targets, scores: NDArray[np.float64], ranks: Rows | None = None
     ) -> int:
-        """Learn rows in order until it stops; return the number of rows learnt: that of all rows if it does not stop.
+        """Learn rows in order until the model stops; return the number of rows learnt.
 
-        It writes the scores of these rows and of the one that it stops at.
+        Write the scores of these rows and of the row at which the model stops.
         """
         tables = self._covariance, self._weights, self._curvatures, self._seen
         sizes = self._n_rows, self.n_ranked, self._constant
@@ -124,7 +124,7 @@ class SecondOrder(Model):
         self._weights[:, label], self._curvatures[label] = 0.0, START_CURVATURE
 
     def reset_step_sizes(self, label: int | None) -> None:
-        """Reset the curvature of a label, or all and the covariance, which the labels share."""
+        """Reset the curvature of a label; for all labels (None), also the covariance, which they share."""
         self._curvatures[slice(None) if label is None else label] = START_CURVATURE
         if label is None:
             self._covariance[:] = self._seen[:] = 0.0
@@ -144,7 +144,7 @@ class SecondOrder(Model):
         check_range("covariance (diagonal)", diagonal[1:], 0.0, PRIOR)
         check_range("covariance", covariance, -CONSTANT_PRIOR, CONSTANT_PRIOR)
         if (covariance != covariance.T).any():
-            raise ValueError("state must hold a symmetric covariance")
+            raise ValueError("state: covariance must be symmetric")
 
 
 def _no_ranks(rows: Rows) -> Rows:

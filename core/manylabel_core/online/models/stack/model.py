@@ -34,7 +34,7 @@ from manylabel_core.storage import check_range
 _NO_EVIDENCE = np.zeros((0, 0))
 
 MAX_CURVATURE = 1e15
-"""Bound of curvatures that no stream reaches, with a million labels and any weights."""
+"""Upper bound of curvatures; no stream reaches it, even with a million labels and the largest weights."""
 
 MIN_CURVATURE = -0.5
 """Lower bound of the curvature in any direction, rounding included; with a ridge it is above 0."""
@@ -46,9 +46,9 @@ _CHECKED_BYTES = 1 << 20
 class Stack(Model):
     """Logistic combination of the margins of the experts and the recent share of each label; the threshold is 0.
 
-    Each expert learns independently. `_stack` has the equations. A second-order expert has no share in the coefficients
-    at the start; it is dropped after the example that it stops at, with its rows of the tables. The arrays of `first`
-    keep their names in a state; the names of `others` are prefixes of their arrays.
+    Each expert learns independently. `_stack` has the equations. The initial coefficient of a second-order expert is 0.
+    When the expert stops at an example, it is dropped with its rows of the tables. The arrays of `first` keep their
+    names in a state; the names of `others` are prefixes of their arrays.
     """
 
     prefix = "stack."
@@ -149,7 +149,7 @@ class Stack(Model):
         if n_learnt == n_rows:  # the common case
             self._combine(margins, evidence, targets, scores)
             return
-        last = n_learnt + 1  # the second-order expert has scored the row that it stops at
+        last = n_learnt + 1  # the second-order expert has also scored the row at which it stops
         self._combine(np.ascontiguousarray(margins[:, :last]), evidence[:last], targets.part(0, last), scores[:last])
         left = np.delete(margins[:, last:], self._drop_second(), axis=0)
         self._combine(left, evidence[last:], targets.part(last, n_rows), scores[last:])
@@ -173,7 +173,7 @@ class Stack(Model):
         return q
 
     def expect(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Drop the second-order expert if a state has none; `restore` checks whether it may be missing."""
+        """Drop the second-order expert if a state has none; `restore` checks whether the state may lack it."""
         if self._second is not None and "second.covariance" not in arrays:
             self._drop_second()
 
@@ -251,7 +251,7 @@ class Stack(Model):
         self._titles.link(features, words, self._seen)
 
     def title_parts(self, row: Rows, n_labels: int, new: NewWords) -> NDArray[np.float64]:
-        """Return the contribution of titles to the log-odds of each label for one row."""
+        """Return the contribution of titles to the log-odds of each label, for one row."""
         if not self._has_titles:
             return np.zeros(n_labels)
         parts: NDArray[np.float64] = (
@@ -344,19 +344,19 @@ class Stack(Model):
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         if self._has_stopped and n_features <= MAX_FEATURES and n_labels <= MAX_LABELS:
-            raise ValueError("state must hold second.covariance, with a row for the constant and each feature")
+            raise ValueError("state: second.covariance must have a row for the constant and one for each feature")
         self.first.restore(arrays, n_features, n_labels)
         for name, expert in self._others.items():
             expert.restore(without_prefix(arrays, f"{name}."), n_features, n_labels)
         shared, n_titled = arrays["stack.shared"][:, np.newaxis], self._n_rows + self._n_coefficients + 2
         if len(shared) not in (self._n_rows, n_titled):
-            raise ValueError(f"state must hold {self._n_rows} numbers of stack.shared, or {n_titled} with titles")
+            raise ValueError(f"state: stack.shared must have {self._n_rows} numbers, or {n_titled} with titles")
         self._check_table("stack.shared", shared)
         super().restore(arrays, n_features, n_labels)
         self._shared = shared
         self._titles.restore(without_prefix(arrays, "stack.titles."), (n_features, n_labels), self._seen)
         if len(self._titles) and not self._has_titles:
-            raise ValueError(f"state must hold {n_titled} numbers of stack.shared: labels have titles")
+            raise ValueError(f"state: stack.shared must have {n_titled} numbers, because labels have titles")
         if self._vectors is not None:
             self._vectors.restore(arrays, n_labels)
 
@@ -373,7 +373,7 @@ class Stack(Model):
             matrices = np.zeros((labels.stop - labels.start, n, n))
             matrices[:, *np.tril_indices(n)] = table[n:, labels].T
             if (np.linalg.eigvalsh(matrices)[:, 0] < MIN_CURVATURE).any():
-                raise ValueError(f"state must hold {name} without negative curvatures")
+                raise ValueError(f"state: {name} must have no negative curvatures")
 
 
 def _n_curvatures(n_coefficients: int) -> int:

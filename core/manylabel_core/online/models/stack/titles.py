@@ -34,7 +34,7 @@ class Titles:
     """Words of the titles of labels, and the corresponding features; see `_titles`.
 
     For the caller, a word is any number from 0 to 2^63 - 1; here, it is an index into the ascending words of all
-    titles. The counts follow from the titles and from those of the centroid.
+    titles. The counts are computed from the titles and from the counts of the centroid.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Titles:
         write_evidence(seen, self._word_of, new.first, 1 + self._found(new.words), *index, *rows, learning, evidence)
 
     def _found(self, words: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the indices of words, -1 for those in no title."""
+        """Return the indices of words, -1 for words that are in no title."""
         places = np.searchsorted(self._words, words)
         places[places == len(self._words)] = 0
         found = self._words[places] == words if len(self._words) else np.zeros(len(words), np.bool_)
@@ -117,20 +117,20 @@ class Titles:
         words, ends, places, features = (arrays[name] for name in PARTS)
         n_words = len(words)
         if (len(ends), len(features)) != ((size[1], size[0]) if n_words else (0, 0)):
-            raise ValueError("state must hold titles with an end for each label, and a word or -1 for each feature")
+            raise ValueError("state: titles must have an end for each label, and a word or -1 for each feature")
         check_range("titles (words)", words, 0, np.iinfo(np.int64).max)
         check_range("titles (ends)", ends, 0, len(places))
         check_range("titles (places)", places, 0, n_words - 1)
         check_range("titles (features)", features, 0, n_words)
         lengths = np.diff(ends, prepend=0)
         if len(places) != (ends[-1] if len(ends) else 0) or lengths.min(initial=0) < 0:
-            raise ValueError("state must hold titles whose ends rise to the number of their words")
+            raise ValueError("state: ends of titles must ascend to the number of their words")
         if lengths.max(initial=0) > MAX_TITLE_WORDS:
-            raise ValueError(f"state must hold titles of at most {MAX_TITLE_WORDS} words")
+            raise ValueError(f"state: a title may have at most {MAX_TITLE_WORDS} words")
         labels = np.repeat(np.arange(len(ends), dtype=np.int32), lengths)
         ascending = (np.diff(places) > 0) | (np.diff(labels) > 0)
         if not (ascending.all() and (words[1:] > words[:-1]).all() and len(np.unique(places)) == n_words):
-            raise ValueError("state must hold titles of ascending words, each the word of a label")
+            raise ValueError("state: words of titles must ascend, and each must occur in a title")
         self._words, self._labels, self._places, self._word_of = words, labels, places, features
         self._index(seen)
 

@@ -44,8 +44,8 @@ class VectorExperts:
             centroid.reserve(0, n_labels)
 
     def learn(self, rows: Rows, vectors: VectorRows, targets: Targets, margins: NDArray[np.float64]) -> None:
-        """Learn rows in order; write the margins of both experts, (n_experts, n_samples, 1 + n_labels), the first two.
-        The second initially holds those of the centroids of words.
+        """Learn rows in order. Write the margins of both experts: the first two of `margins`, (n_experts, n_samples, 1
+        + n_labels). At first, the second one contains the margins of the centroids of words.
         """
         gains = self.adaptive.learn(rows, vectors, targets, margins[0])
         others = [np.empty_like(margins[1]) for _ in self._centroids]
