@@ -552,9 +552,9 @@ def _check(
 ) -> None:
     n = len(targets.n_labels)
     if scores.ndim != 2 or scores.shape[1] < 1 or len(scores) != n or len(n_known) != n:
-        raise ValueError(f"scores and n_known: expected {n} rows, as in targets")
+        raise ValueError(f"scores and n_known must have {n} rows, like targets")
     if probabilities is not _NONE and probabilities.shape != (n, scores.shape[1] - 1):
-        raise ValueError(f"probabilities: expected {n} rows with one column for each label")
+        raise ValueError(f"probabilities must have {n} rows, and one column for each label")
     if len(targets.indptr) != n + 1 or len(targets.complete) != n or len(targets.signs) != len(targets.indices):
         raise ValueError("targets: the lengths of the arrays are inconsistent")
     if len(targets.weights):

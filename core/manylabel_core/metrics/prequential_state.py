@@ -85,7 +85,7 @@ def _check_totals(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
         raise ValueError("totals: the labels do not match counts")
     weighed, most = int(totals[_MODEL, _prequential.WEIGHED]), MAX_UNITS * given
     if not examples <= weighed <= MAX_UNITS * examples or not 0 <= totals[_MODEL, _prequential.COMPLETE] <= most:
-        raise ValueError("totals: expected weights that this number of examples can have")
+        raise ValueError("totals: weights must be possible for the number of examples")
     errors = totals[:, [_prequential.ONE_ERRORS, _prequential.EXACT]]
     for name, array in (("totals", errors), ("counts", counts), ("sums", sums * _prequential.UNIT)):
         if not ((array >= 0) & (array <= weighed)).all():
@@ -144,10 +144,10 @@ def _checked_counts(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: N
     np.cumsum(lengths, out=held[1:])
     total = ends[-1] if len(ends) else 0
     if total != held[-1]:
-        raise ValueError(f"codes: expected {total}, as in ring, not {held[-1]}")
+        raise ValueError(f"codes: must have {total} labels, like ring, not {held[-1]}")
     begins = np.searchsorted(held, np.concatenate([[0], ends]))
     if (held[begins[1:]] != ends).any() or runs[begins[begins < len(codes)]].any():
-        raise ValueError("codes: expected an example to begin with a label")
+        raise ValueError("codes: the first code of each example must be a label")
     outcomes, examples = np.zeros_like(found), np.searchsorted(ends, held[1:])
     np.add.at(outcomes, (examples, firsts & 3), lengths)
     recent = recent_counts(firsts, lengths, ring[examples, _prequential.WEIGHT], len(counts))

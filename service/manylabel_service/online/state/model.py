@@ -654,7 +654,7 @@ class OnlineModel:
         """Return this state as bytes for a new model, without the state of requests. Raises ValueError for an invalid
         name."""
         seed = OnlineModel(type(self.spec).model_validate({**self.spec.model_dump(mode="json"), "name": name}))
-        # Shared until they are written.
+        # The parts are shared until one of the models changes them.
         seed.learner, seed.prequential, seed.answers = self.learner, self.prequential, self.answers
         seed.features, seed.labels, seed.words = self.features, self.labels, self.words
         seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
