@@ -271,7 +271,7 @@ class Prequential:
                 raise ValueError("parts: an outcome refers to a label that does not exist")
             place = self._place(part.number)
             if place is not None and not all(windows[of].has(place, *_judged(part, of)) for of in _SYSTEMS):
-                raise ValueError("parts: do not match the stored outcomes of an example")
+                raise ValueError("parts must match the stored outcomes of their examples")
 
     def _amend(self, of: int, part: PartialTruth, old: NDArray[np.int64], new: NDArray[np.int64]) -> None:
         """Replace the counts `old` of an example by `new`, which also contains the outcomes of another part."""

@@ -872,7 +872,7 @@ def _check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None
     if type(model.scaled_before) is not int or not 0 <= model.scaled_before < MAX_UPDATES:
         raise ValueError("scaled_before must be an integer of at least 0")
     if model.rollbacks and position_key(model.rollbacks[-1][0]) > position_key(model.position):
-        raise ValueError("rollbacks: must not be after the position")
+        raise ValueError("rollbacks must not be after the position of the state")
     _check_columns(model)
     _check_counts(model, arrays)
     for part in ("features", "labels", "old_names"):
