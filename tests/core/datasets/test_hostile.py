@@ -672,7 +672,7 @@ def test_arff_with_a_million_attributes(tmp_path: Path) -> None:
         file.writelines(f"@attribute a{i} numeric\n" for i in range(1_000_000))
         file.write("@data\n{0 1}\n")
     refusal, megabytes = refusal_and_megabytes(path, "arff", "{'labels': 1}")
-    assert refusal == "line 510001: the attributes exceed the limit of 510,000"
+    assert refusal == "line 510001: the file has too many attributes; at most 510,000 are allowed"
     assert megabytes < 250
 
 

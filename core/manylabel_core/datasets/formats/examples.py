@@ -161,8 +161,8 @@ class _Reading:
         if different := labels.symmetric_difference(y):
             raise ValueError(
                 f"the labels of y differ from those of line {first}, for example {shown(min(different))}: a dataset "
-                "needs all labels in each row; if labels without a value are false, send y as a list of the true labels; only "
-                "online models learn partial labels"
+                "needs all labels in each row; if labels without a value are false, send y as a list of the true "
+                "labels; only online models learn partial labels"
             )
 
     def done(self) -> Dataset:
