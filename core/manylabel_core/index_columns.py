@@ -138,7 +138,7 @@ class IndexColumns:
             return plain
         ascending = np.sort(indices)
         if ascending[0] < 0 or (ascending[1:] == ascending[:-1]).any():
-            raise ValueError("indices: must be distinct, and 0 or more")
+            raise ValueError("indices must be distinct integers of at least 0")
         columns = cls()
         columns._indices, columns._n_columns = np.array(indices), len(indices)
         columns._slots = _free_slots(len(indices))

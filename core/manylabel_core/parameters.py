@@ -115,7 +115,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Values that JSON cannot represent, defined by `test`."""
+    """Kind of values that JSON cannot represent; `test` decides which are allowed."""
 
     text: str
     test: Callable[[Any], bool]

@@ -185,7 +185,7 @@ def _plain(header: Mapping[str, Any]) -> dict[str, Any]:
 def _storable(name: str, array: Any) -> Any:
     array = array if isinstance(array, LateArray) else np.asarray(array)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise ValueError(f"arrays[{name!r}]: expected booleans, integers or floats, not {array.dtype}")
+        raise ValueError(f"arrays[{name!r}] must contain booleans, integers or floats, not {array.dtype}")
     return array
 
 

@@ -47,7 +47,7 @@ def _known(shell: str) -> str:
     if shell == _OF_USER:
         shell = Path(os.environ.get("SHELL", "")).name
     if shell not in _PLACES:
-        raise click.BadParameter(f"must be {', '.join(_PLACES)}, not {shell!r}")
+        raise click.BadParameter(f"must be one of {', '.join(_PLACES)}, not {shell!r}")
     return shell
 
 

@@ -300,7 +300,7 @@ class TeacherTools(Tools):
         async with self._asked(context, model) as asked:
             found = await asked.predict(record, keep=True)
         if found.ask is None:
-            raise ToolError("the model promises no parity: manylabel models set-promise MODEL --parity 0.95")
+            raise ToolError("the model promises no parity: run manylabel models set-promise MODEL --parity 0.95")
         if found.ask:
             return {"ask": True, "id": found.id, "expires": found.expires}
         return {"ask": False, "labels": found.labels}

@@ -124,7 +124,7 @@ def _missing(arrays: Arrays, numbers: Any, views: Mapping[str, View], n_rows: in
     """Return the rows that lack each view; check that no row lacks all views, and that missing rows are empty."""
     names = list(views)
     if not isinstance(numbers, list) or not all(type(at) is int and 0 <= at < len(names) for at in numbers):
-        raise ValueError("missing: expected numbers of views")
+        raise ValueError("missing: must list numbers of views")
     masks = {names[at]: arrays[f"missing{at}"] for at in numbers}
     for name, mask in masks.items():
         if mask.dtype != np.bool_ or mask.shape != (n_rows,):
@@ -185,7 +185,7 @@ def _read_csr(name: str, arrays: Arrays, width: int, with_values: bool = False) 
     if with_values and values.dtype != np.float32:
         raise ValueError(f"{name}: expected values of float32")
     if len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
-        raise ValueError(f"{name}: indptr must rise from 0 to the number of indices")
+        raise ValueError(f"{name}: indptr must ascend from 0 to the number of indices")
     if len(values) != len(indices) or (len(indices) and not 0 <= indices.min() <= indices.max() < width):
         raise ValueError(f"{name}: indices must be below {width}, each with a value")
     within = np.ones(len(indices), dtype=np.bool_)  # whether the previous index is in the same row

@@ -271,7 +271,7 @@ class Prequential:
                 raise ValueError("parts: an outcome refers to a label that does not exist")
             place = self._place(part.number)
             if place is not None and not all(windows[of].has(place, *_judged(part, of)) for of in _SYSTEMS):
-                raise ValueError("parts: do not match the stored outcomes of an example")
+                raise ValueError("parts must match the stored outcomes of their examples")
 
     def _amend(self, of: int, part: PartialTruth, old: NDArray[np.int64], new: NDArray[np.int64]) -> None:
         """Replace the counts `old` of an example by `new`, which also contains the outcomes of another part."""
@@ -552,9 +552,9 @@ def _check(
 ) -> None:
     n = len(targets.n_labels)
     if scores.ndim != 2 or scores.shape[1] < 1 or len(scores) != n or len(n_known) != n:
-        raise ValueError(f"scores and n_known: expected {n} rows, as in targets")
+        raise ValueError(f"scores and n_known must have {n} rows, like targets")
     if probabilities is not _NONE and probabilities.shape != (n, scores.shape[1] - 1):
-        raise ValueError(f"probabilities: expected {n} rows with one column for each label")
+        raise ValueError(f"probabilities must have {n} rows, and one column for each label")
     if len(targets.indptr) != n + 1 or len(targets.complete) != n or len(targets.signs) != len(targets.indices):
         raise ValueError("targets: the lengths of the arrays are inconsistent")
     if len(targets.weights):

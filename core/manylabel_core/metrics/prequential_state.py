@@ -80,12 +80,12 @@ def _check_totals(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
     if not 0 <= examples <= given < MAX_EXAMPLES or arrays["ring"].shape[1] != min(examples, window):
         raise ValueError("totals: the number of examples differs from the length of ring")
     if (totals[_MODEL, shared] != totals[_BASELINE, shared]).any():
-        raise ValueError("totals: the baseline counts other examples")
+        raise ValueError("totals: the model and the baseline must count the same examples")
     if totals[_MODEL, _prequential.LABELS] != counts.shape[1]:
         raise ValueError("totals: the labels do not match counts")
     weighed, most = int(totals[_MODEL, _prequential.WEIGHED]), MAX_UNITS * given
     if not examples <= weighed <= MAX_UNITS * examples or not 0 <= totals[_MODEL, _prequential.COMPLETE] <= most:
-        raise ValueError("totals: expected weights that this number of examples can have")
+        raise ValueError("totals: weights must be possible for the number of examples")
     errors = totals[:, [_prequential.ONE_ERRORS, _prequential.EXACT]]
     for name, array in (("totals", errors), ("counts", counts), ("sums", sums * _prequential.UNIT)):
         if not ((array >= 0) & (array <= weighed)).all():
@@ -97,7 +97,7 @@ def _check_totals(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
         raise ValueError("totals: expected values from 0 to the number of examples")
     truths = counts[:, :, [_prequential.TP, _prequential.FN]].sum(axis=2)
     if (truths[_MODEL] != truths[_BASELINE]).any():
-        raise ValueError("counts: the baseline has other labels")
+        raise ValueError("counts: the model and the baseline must count the same labels")
 
 
 def _check_seen(seen: NDArray[np.int64], totals: NDArray[np.int64]) -> None:
@@ -108,7 +108,7 @@ def _check_seen(seen: NDArray[np.int64], totals: NDArray[np.int64]) -> None:
     if not ((seen >= 0).all() and (told <= MAX_UNITS * given).all() and (seen[:, _prequential.FIRST :] <= given).all()):
         raise ValueError("seen: expected values from 0 to the number of examples")
     if ((first == 0) != (last == 0)).any() or (first > last).any():
-        raise ValueError("seen: last before first")
+        raise ValueError("seen: the last example of a label must not be before its first one")
 
 
 def _check_ring(ring: NDArray[np.int64], n_labels: int) -> None:
@@ -135,7 +135,7 @@ def _checked_counts(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: N
     """Return the counts of labels in the window; raise ValueError if the outcomes of labels are invalid."""
     runs = codes < 0
     if runs[:1].any() or (runs[1:] & runs[:-1]).any():
-        raise ValueError("codes: expected a label before the other labels with its outcome")
+        raise ValueError("codes: each number of labels must follow the code of a label")
     firsts, lengths, found = first_codes(codes), lengths_of(codes), ring[:, : _prequential.KNOWN]
     if ((firsts >> 2) + lengths > len(counts)).any() or (firsts & 3 > _prequential.FN).any():
         raise ValueError("codes: a code refers to a label or an outcome that does not exist")
@@ -144,10 +144,10 @@ def _checked_counts(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: N
     np.cumsum(lengths, out=held[1:])
     total = ends[-1] if len(ends) else 0
     if total != held[-1]:
-        raise ValueError(f"codes: expected {total}, as in ring, not {held[-1]}")
+        raise ValueError(f"codes: must have {total} labels, like ring, not {held[-1]}")
     begins = np.searchsorted(held, np.concatenate([[0], ends]))
     if (held[begins[1:]] != ends).any() or runs[begins[begins < len(codes)]].any():
-        raise ValueError("codes: expected an example to begin with a label")
+        raise ValueError("codes: the first code of each example must be a label")
     outcomes, examples = np.zeros_like(found), np.searchsorted(ends, held[1:])
     np.add.at(outcomes, (examples, firsts & 3), lengths)
     recent = recent_counts(firsts, lengths, ring[examples, _prequential.WEIGHT], len(counts))

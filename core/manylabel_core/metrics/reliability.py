@@ -37,7 +37,7 @@ class Reliability(NamedTuple):
     labels the errors are too.
     """
 
-    number: NDArray[np.float64]  # (n_bins,): labels with known truth by their probability, weighted
+    number: NDArray[np.float64]  # (n_bins,): weighted number of labels with known truth, by probability
     mean_probability: NDArray[np.float64]  # (n_bins,)
     share_true: NDArray[np.float64]  # (n_bins,)
     # mean of |share_true - mean_probability| over the labels (Naeini, Cooper and Hauskrecht, AAAI 2015)
@@ -58,7 +58,7 @@ def check_bins(name: str, bins: NDArray[np.float64], totals: NDArray[np.int64]) 
     number = bins[..., NUMBER]
     shares = (bins >= 0) & (bins <= number[..., np.newaxis] * (1 + _ROUNDING))
     if not shares.all() or (bins[..., TRUE] > number).any():
-        raise ValueError(f"{name}: expected sums of at most the counted labels")
+        raise ValueError(f"{name}: sums must not exceed the number of counted labels")
     if number.sum() > (1 + _ROUNDING) * float(totals[WEIGHED]) / UNIT * float(totals[LABELS]):
         raise ValueError(f"{name}: the bins count more labels than the examples have")
     least, most = EDGES[:-1] * (1 - _ROUNDING), EDGES[1:] * (1 + _ROUNDING)

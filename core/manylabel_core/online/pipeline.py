@@ -103,7 +103,7 @@ class Pipeline:
         return () if self._vectors is None else self._vectors.lengths
 
     def grow_vectors(self, lengths: Sequence[int]) -> None:
-        """Grow to vector fields of these lengths; the first of them may already exist.
+        """Grow to vector fields with the given lengths. Existing fields come first, with their lengths.
 
         Rows list all values of the vectors of an example after its other features. The columns of the first field start
         at `rows.VECTOR_COLUMNS`; the columns of the next fields follow.

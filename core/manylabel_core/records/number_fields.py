@@ -91,13 +91,13 @@ class NumberFields:
     def from_json(cls, value: Any) -> NumberFields:
         """Return the fields from the output of `to_json`; raises ValueError if no records could lead to them."""
         if not isinstance(value, dict) or value.keys() != {"seen", "always", "of_records"}:
-            raise ValueError("number fields: expected seen, always and of_records, and nothing else")
+            raise ValueError("number fields: the fields must be seen, always and of_records")
         seen, always, of_records = value["seen"], value["always"], value["of_records"]
         if type(of_records) is not bool:
             raise ValueError("number fields: of_records must be true or false")
         if seen is None:
             if always is not None or of_records:
-                raise ValueError("number fields: expected always and of_records only together with seen")
+                raise ValueError("number fields: if seen is null, always must be null and of_records must be false")
             return cls(None, None)
         if not (isinstance(seen, dict) and len(seen) <= MAX_NUMBER_FIELDS and all(map(_is_number, seen))):
             raise ValueError(f"number fields: seen must have at most {MAX_NUMBER_FIELDS} names of numbers")

@@ -317,6 +317,6 @@ class Keyring:
 def _require_admin(key: Key) -> None:
     """Raise InvalidField if the first key could not create other keys."""
     if ADMIN not in key.scopes:
-        raise InvalidField(("scopes",), f"must have {ADMIN!r}: the first key must be able to create the others")
+        raise InvalidField(("scopes",), f"must contain {ADMIN!r}: the first key must be able to create the others")
     if ANY not in key.models:
-        raise InvalidField(("models",), f"must have {ANY!r}: the first key must be able to create the others")
+        raise InvalidField(("models",), f"must contain {ANY!r}: the first key must be able to create the others")

@@ -35,7 +35,7 @@ class Writer:
 
         Parameters
         ----------
-        is_same : returns whether different existing bytes are equivalent.
+        is_same : returns whether an existing object with other bytes is equivalent.
         """
         for _ in range(2):
             if await self._place.put(key, data):

@@ -148,7 +148,7 @@ def _heads(model: OnlineModel) -> dict[int, int]:
 
 
 def _n_labels(row: _Row, truth: tuple[NDArray[np.int32], NDArray[np.int8]]) -> int:
-    """Return the number of labels of an example; a label may have been merged into a later one."""
+    """Return the number of labels of an example, including later labels into which its labels were merged."""
     return max(row.n_labels, int(truth[0].max(initial=-1)) + 1)
 
 

@@ -260,7 +260,7 @@ class JobService:
             await self._job_store.wait(HEARTBEAT_SECONDS)
 
     def changed_since(self, revision: int) -> list[JobDocument]:
-        """Return the jobs that changed after a revision, by revision, as far as this process knows."""
+        """Return the known jobs that changed after a revision, ordered by revision."""
         changed = (job for job in self._job_store.jobs.values() if job.revision > revision)
         return sorted(changed, key=lambda job: job.revision)
 

@@ -183,7 +183,7 @@ class _Worker:
         self.process = _PROCESSES.Process(target=_work, args=(self._settings, place, ready), name=name)
         with _without_interrupts():
             self.process.start()
-        ready.close()  # the child's end, which this process must not keep open
+        ready.close()  # this process must not keep the child's end open
 
     def events(self) -> list[Connection | int]:
         """Return the objects to wait for."""

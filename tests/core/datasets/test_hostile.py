@@ -205,7 +205,7 @@ def test_libsvm_errors_say_where(text: bytes, message: str) -> None:
         (b"1e999, calm, 0, 0", "line 6: attribute 'tempo' is '1e999': expected a finite number"),
         (b"1, wild, 0, 0", "line 6: attribute 'mood' is 'wild': expected one of calm, very wild"),
         (b"1, calm, 2, 0", "line 6: label 'rock' is '2': expected 0 or 1"),
-        (b"1, calm, ?, 0", "line 6: label 'rock' is missing but others are not"),
+        (b"1, calm, ?, 0", "line 6: label 'rock' is missing, but other labels are not"),
         (b"1, 'calm, 0, 0", "line 6: a quote is not closed"),
         (b"{0 1, 4 1}", "line 6: '4 1' must be an index from 0 to 3, used once, and a value"),
         (b"{0 1, 0 1}", "line 6: '0 1' must be an index"),
@@ -672,7 +672,7 @@ def test_arff_with_a_million_attributes(tmp_path: Path) -> None:
         file.writelines(f"@attribute a{i} numeric\n" for i in range(1_000_000))
         file.write("@data\n{0 1}\n")
     refusal, megabytes = refusal_and_megabytes(path, "arff", "{'labels': 1}")
-    assert refusal == "line 510001: the attributes exceed the limit of 510,000"
+    assert refusal == "line 510001: the file has too many attributes; at most 510,000 are allowed"
     assert megabytes < 250
 
 

@@ -487,7 +487,7 @@ def test_objects_of_labels(line: str, labels: Any) -> None:
         ('{"a": 1, "l": {"p": 0.5}}', "line 1: l.p must be true or false .*, not 0.5"),
         (
             '{"a": 1, "l": {"p": true}}\n{"a": 1, "l": {"q": true}}',
-            "line 2: y has not the same labels as line 1",
+            "line 2: the labels of y differ from those of line 1",
         ),
         ('{"a": 1, "l": {"p": true}}\n{"a": 1, "l": ["q"]}', "line 1: y lacks 'q', which other rows have"),
     ],

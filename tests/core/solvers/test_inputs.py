@@ -90,7 +90,7 @@ class Rows:
         (np.triu(np.ones((3, 3))), "K must be symmetric"),
         (np.where(np.eye(3), 1.0, np.nan), "K must be finite"),
         (np.diag([1.0, -1.0, 1.0]), "K must be positive semi-definite, but has -1 on its diagonal"),
-        (Rows(np.ones((3, 2)), np.ones(3)), r"K must give rows of shape \(3, 3\), not \(3, 2\)"),
+        (Rows(np.ones((3, 2)), np.ones(3)), r"rows of K must have the shape \(3, 3\), not \(3, 2\)"),
         (Rows(np.full((3, 3), np.nan), np.ones(3)), "K must be finite"),
         (Rows(np.ones((3, 3)), np.full(3, np.inf)), "K must be positive semi-definite, but has inf on its diagonal"),
         (Rows(np.ones((3, 3)), -np.ones(3)), "K must be positive semi-definite"),

@@ -112,7 +112,7 @@ def doubts(
     Example: `manylabel doubts tags --search`
     """
     if correct and as_json:
-        raise click.BadParameter("--correct asks a person", param_hint="--json")
+        raise click.BadParameter("is not possible with --correct, which asks a person", param_hint="--json")
     handle = client.model(model)
     if search:
         job = handle.search_doubts(label=label, top=max(top, 100))

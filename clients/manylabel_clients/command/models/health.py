@@ -209,7 +209,9 @@ def health(
     if yes and kind is None and label is None:
         raise click.BadParameter("needs --kind or --label", param_hint="--yes")
     if apply and as_json and not yes:
-        raise click.BadParameter("--apply asks a person: give --yes, or use a terminal", param_hint="--json")
+        raise click.BadParameter(
+            "is not possible with --apply, which asks for confirmation: add --yes, or omit --json", param_hint="--json"
+        )
     handle = client.model(model)
     if search:
         job = handle.search_doubts()

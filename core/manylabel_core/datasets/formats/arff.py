@@ -190,7 +190,10 @@ class ArffColumns:
 def _add(builder: DatasetBuilder, row: ArffRow, columns: ArffColumns) -> None:
     if row.unknown and len(row.unknown) < len(columns.label_names):
         name = columns.label_names[row.unknown[0]]
-        raise BadDataset(f"label {shown(name)} is missing but others are not; expected all or none", line=row.line)
+        raise BadDataset(
+            f"label {shown(name)} is missing, but other labels are not; a row must have all labels or none",
+            line=row.line,
+        )
     view = builder.views[SINGLE]
     if view.dense:
         view.add_dense([row.x.get(column, math.nan) for column in range(columns.n_features)])

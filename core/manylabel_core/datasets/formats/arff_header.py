@@ -98,9 +98,12 @@ def read_header(lines: Iterator[tuple[int, str]], limits: ReaderLimits) -> Heade
             attributes.append(_attribute(line, text, most))
             n_columns += len(attributes[-1].values or " ")
             if n_columns > 2 * most:  # an attribute with the values 0 and 1 becomes one column
-                raise BadDataset(f"the attributes and their values exceed the limit of {most:,}", line=line)
+                raise BadDataset(
+                    f"the file has too many attributes and values of attributes; at most {most:,} are allowed",
+                    line=line,
+                )
             if len(attributes) > most:
-                raise BadDataset(f"the attributes exceed the limit of {most:,}", line=line)
+                raise BadDataset(f"the file has too many attributes; at most {most:,} are allowed", line=line)
         elif keyword[0] != "%":
             detail = f"{shown(keyword)} in the header: expected @relation, @attribute or @data"
             raise BadDataset(detail, line=line)

@@ -160,9 +160,9 @@ class _Reading:
         first, labels = self._complete
         if different := labels.symmetric_difference(y):
             raise ValueError(
-                f"y has not the same labels as line {first}, such as {shown(min(different))}: a dataset needs all "
-                "labels in each row; if labels without a value are false, send y as a list of the true labels; only "
-                "online models learn partial labels"
+                f"the labels of y differ from those of line {first}, for example {shown(min(different))}: a dataset "
+                "needs all labels in each row; if labels without a value are false, send y as a list of the true "
+                "labels; only online models learn partial labels"
             )
 
     def done(self) -> Dataset:

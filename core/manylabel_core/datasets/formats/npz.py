@@ -153,7 +153,7 @@ class Reading:
 
         outside = (indices < 0) | (indices >= n_columns)
         if outside.any():
-            raise BadDataset(f"{name}_indices must be 0 to {n_columns - 1}", row=row_of(int(np.argmax(outside))))
+            raise BadDataset(f"{name}_indices must be from 0 to {n_columns - 1}", row=row_of(int(np.argmax(outside))))
         if data is None:
             values: NDArray[Any] = np.ones(len(indices), dtype=np.int8)
         else:

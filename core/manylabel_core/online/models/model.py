@@ -29,7 +29,7 @@ class Model(Part):
     takes_ranks: bool = False
 
     def set_vectors(self, lengths: Sequence[int]) -> None:
-        """Accept vector fields of these lengths, if supported; the first of them may already exist."""
+        """Accept vector fields with the given lengths, if supported. Existing fields come first, with their lengths."""
         return
 
     def set_update(self, update: Update) -> None:

@@ -157,7 +157,7 @@ class CheckedRows:
         """Return the rows of some points."""
         rows = np.asarray(self._rows(block), dtype=dtype)
         if rows.shape != (len(block), self.n):
-            raise ValueError(f"K must give rows of shape {(len(block), self.n)}, not {rows.shape}")
+            raise ValueError(f"rows of K must have the shape {(len(block), self.n)}, not {rows.shape}")
         if not (self.stored or np.isfinite(rows).all()):
             raise ValueError("K must be finite")
         return rows

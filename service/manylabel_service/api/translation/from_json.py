@@ -59,7 +59,7 @@ def read_moment(value: str) -> str | int:
     """Return a position unchanged, or a time as milliseconds of Unix time; raises ValueError for other text."""
     if _DATE.match(value):  # a date without a time looks like a position
         if _PLUS_LOST.search(value):
-            raise ValueError("must have %2B for the + of the offset in an address, where + is a space")
+            raise ValueError("must have its + written as %2B, because a + in an address is a space")
     else:
         with suppress(ValueError):
             return read_position(value)

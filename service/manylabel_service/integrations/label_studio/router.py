@@ -217,7 +217,7 @@ def _pairs(sent: schemas.WebhookRequest) -> Iterator[tuple[dict[str, Any], dict[
         raise invalid(("task",), "must have one task for each annotation")
     for annotation, task in zip(annotations, tasks, strict=True):
         if annotation is None or task is None:
-            raise invalid((), "must have an annotation and its task: let the webhook send its payload")
+            raise invalid((), 'must have an annotation and its task: enable "Send payload" in the webhook')
         yield annotation, task.data
 
 

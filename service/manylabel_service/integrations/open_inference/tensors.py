@@ -75,7 +75,10 @@ def split(inputs: Sequence[InferInput], binary: memoryview) -> list[Tensor]:
         tensors.append(Tensor(each, at, binary[begin : begin + size]))
         begin += size
     if begin != len(binary):
-        raise invalid(("inputs",), f"must account for all {len(binary)} bytes after the JSON, not {begin}")
+        raise invalid(
+            ("inputs",),
+            f"must have a total {BINARY_SIZE} of {len(binary)}, the number of bytes after the JSON, not {begin}",
+        )
     return tensors
 
 

@@ -102,7 +102,7 @@ class Supervision:
             # no more heartbeats, because they would mistake the end of the task for a lost lease
             await self._lease.commit(end)
             self._log.info("task_finished")
-            with suppress(StorageUnavailable):  # else the monitor deletes them, or they are deleted with the job
+            with suppress(StorageUnavailable):  # otherwise the monitor or the deletion of the job deletes the blobs
                 await self._delete_blobs()
         except LeaseLost as error:
             self._log.info("lease_lost", reason=str(error))

@@ -59,7 +59,7 @@ def decode(data: bytes) -> tuple[str, list[Entry]]:
         if data.startswith(ANY_MAGIC) and not data.startswith(MAGIC):
             raise ReleaseTooOld("a segment of the history has a later format")
         if not data.startswith(MAGIC):
-            raise ValueError("it does not begin like a segment")
+            raise ValueError("its first bytes are not those of a segment")
         end = begin + int.from_bytes(data[len(MAGIC) : begin], "little")
         header, body = json.loads(data[begin:end]), data[end:]
         if hashlib.sha256(body).hexdigest() != header["sha256"]:

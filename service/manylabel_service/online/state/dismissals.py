@@ -116,4 +116,6 @@ def check_suggestion(kind: Any, label: Any, other: Any) -> None:
     if kind not in KINDS or not isinstance(label, str):
         raise ValueError("a suggestion must have a known kind and a label")
     if (kind in PAIRS) != isinstance(other, str) or (kind not in PAIRS and other is not None):
-        raise ValueError("a suggestion must have `other` exactly if its kind concerns two labels")
+        raise ValueError(
+            "a suggestion must have `other` if its kind concerns two labels, and otherwise must not have it"
+        )

@@ -654,7 +654,7 @@ class OnlineModel:
         """Return this state as bytes for a new model, without the state of requests. Raises ValueError for an invalid
         name."""
         seed = OnlineModel(type(self.spec).model_validate({**self.spec.model_dump(mode="json"), "name": name}))
-        # Shared until they are written.
+        # The parts are shared until one of the models changes them.
         seed.learner, seed.prequential, seed.answers = self.learner, self.prequential, self.answers
         seed.features, seed.labels, seed.words = self.features, self.labels, self.words
         seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
@@ -872,7 +872,7 @@ def _check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None
     if type(model.scaled_before) is not int or not 0 <= model.scaled_before < MAX_UPDATES:
         raise ValueError("scaled_before must be an integer of at least 0")
     if model.rollbacks and position_key(model.rollbacks[-1][0]) > position_key(model.position):
-        raise ValueError("rollbacks: must not be after the position")
+        raise ValueError("rollbacks must not be after the position of the state")
     _check_columns(model)
     _check_counts(model, arrays)
     for part in ("features", "labels", "old_names"):

@@ -40,7 +40,7 @@ MISSING = (NotFoundError, FileNotFoundError)
 """Errors that the library raises for a missing object."""
 
 MAX_ERROR = 500
-"""Maximum number of characters quoted from an error of the library."""
+"""Maximum number of characters of the library's error that a message quotes."""
 
 
 class ObjectPlace:

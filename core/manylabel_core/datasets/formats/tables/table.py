@@ -130,7 +130,7 @@ class rereadable:  # noqa: N801  # a context manager in the form of a function
             n_bytes += len(chunk)
             if n_bytes > self._max_bytes:
                 self._copy.close()
-                raise BadDataset(f"more than {self._max_bytes:,} bytes, the limit")
+                raise BadDataset(f"the file has more than {self._max_bytes:,} bytes, the limit of its size")
             self._copy.write(chunk)
         self._copy.seek(0)
         return self._copy

@@ -107,7 +107,9 @@ class Project(Strategy):
         """Restore the arrays if the inverse is valid."""
         n, inverse, replaced = support.n_points, arrays["inverse"], arrays["replaced"]
         if inverse.shape != (n, n) or replaced.shape != (1,):
-            raise ValueError("state: inverse must have a row and a column for each vector, and replaced one number")
+            raise ValueError(
+                "state: inverse must have a row and a column for each vector, and replaced must have one number"
+            )
         check_range("replaced", replaced, 0, REFRESH * self._budget - 1)
         check_range("inverse", inverse, -2.0 / RIDGE, 2.0 / RIDGE)
         C, scales = np.empty((n, n)), np.ones(n + 1)

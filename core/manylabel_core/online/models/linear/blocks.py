@@ -60,7 +60,7 @@ class VectorBlocks(Part):
         return self._evidence[:, -1]
 
     def set_lengths(self, lengths: Sequence[int], n_labels: int) -> None:
-        """Add blocks for fields of these lengths; the first of them may already exist."""
+        """Add blocks for vector fields with the given lengths. Existing fields come first, with their lengths."""
         n_values, n_blocks = sum(lengths), 1 + len(lengths)
         known = len(self._evidence)
         self._table = enlarged(self._table, (1 + n_values, *self._table.shape[1:]))[: 1 + n_values]

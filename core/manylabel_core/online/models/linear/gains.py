@@ -31,7 +31,7 @@ class VectorGains(Part):
         self._blocks = VectorBlocks(self._words, dtype)
 
     def set_lengths(self, lengths: Sequence[int], n_features: int, n_labels: int) -> None:
-        """Add blocks for fields of these lengths; the first of them may already exist."""
+        """Add blocks for vector fields with the given lengths. Existing fields come first, with their lengths."""
         self._blocks.set_lengths(lengths, n_labels)
         self.grow(n_features, n_labels)
 

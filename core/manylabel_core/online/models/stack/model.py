@@ -98,7 +98,7 @@ class Stack(Model):
             self._vectors.enlarge(n_labels)
 
     def set_vectors(self, lengths: Sequence[int]) -> None:
-        """Accept vector fields of these lengths; the first of them may already exist."""
+        """Accept vector fields with the given lengths. Existing fields come first, with their lengths."""
         if not isinstance(self.first, LinearModel) or not self.takes_vectors:
             return
         if self._vectors is None:

@@ -29,7 +29,7 @@ class VectorExperts:
         self._dtype = dtype
 
     def set_lengths(self, lengths: Sequence[int], n_labels: int) -> None:
-        """Add blocks for fields of these lengths; the first of them may already exist."""
+        """Add blocks for vector fields with the given lengths. Existing fields come first, with their lengths."""
         self.adaptive.set_lengths(lengths, n_labels)
         for length in lengths[len(self._centroids) :]:
             centroid = Centroid(self._dtype)
