@@ -1,7 +1,7 @@
 """Models in memory, and which of them were used or have changed, so that periodic work need not walk over all."""
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, ValuesView
+from collections.abc import Collection, Iterator, Mapping, ValuesView
 
 from manylabel_service.environment import time
 from manylabel_service.hosting.hosted_model import HostedModel
@@ -34,6 +34,8 @@ class ResidentModels(Mapping[str, HostedModel]):
         self.trained: set[HostedModel] = set()
         self.withheld: set[HostedModel] = set()
         self.arrivals: list[set[HostedModel]] = []
+        self._readers: dict[int, set[HostedModel]] = {}
+        """Models by the incarnation of their record, and of the log that they read."""
 
     def __getitem__(self, name: str) -> HostedModel:
         return self._models[name]
@@ -51,6 +53,10 @@ class ResidentModels(Mapping[str, HostedModel]):
     def latest(self) -> Iterator[HostedModel]:
         """Return an iterator over the models, the most recently used first."""
         return reversed(self._models.values())
+
+    def readers(self, incarnation: int) -> Collection[HostedModel]:
+        """Return the model of an incarnation, and those that read its log."""
+        return self._readers.get(incarnation, ())
 
     def has(self, model: HostedModel) -> bool:
         """Return whether a model is in memory under its name."""
@@ -73,6 +79,8 @@ class ResidentModels(Mapping[str, HostedModel]):
             self.trained.add(model)
         for arrived in self.arrivals:
             arrived.add(model)
+        for incarnation in (model.record.incarnation, model.log_record.incarnation):
+            self._readers.setdefault(incarnation, set()).add(model)
         self.note_changed(model)
 
     def remove(self, model: HostedModel) -> None:
@@ -83,6 +91,10 @@ class ResidentModels(Mapping[str, HostedModel]):
         self.nbytes -= self._sizes.pop(model, 0)
         for some in (self.changed, self.used, self.followers, self.trained, self.withheld, *self.arrivals):
             some.discard(model)
+        for incarnation in {model.record.incarnation, model.log_record.incarnation}:
+            self._readers[incarnation].discard(model)
+            if not self._readers[incarnation]:
+                del self._readers[incarnation]
 
     def note_used(self, model: HostedModel) -> None:
         """Note that a request uses a model."""

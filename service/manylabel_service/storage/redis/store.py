@@ -82,7 +82,6 @@ class RedisStore:
         self.engine.connection = connection
         await connection.command("SETNX", FORMAT_NUMBER, FORMAT)
         await self._format()
-        await self._watcher.begin()
         self._take(found)
         if self.logs.unusable is not None:
             raise StoreUnusable(self.logs.unusable.detail)
