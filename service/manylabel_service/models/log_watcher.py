@@ -60,7 +60,6 @@ class LogWatcher:
             try:
                 await self._follow()
             except StorageUnavailable as error:
-                self._missed = True
                 self._store_health.lost()
                 if not self._told:
                     log.warning("store_unavailable", error=str(error), action="predictions continue; retrying")

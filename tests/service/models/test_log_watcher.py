@@ -165,6 +165,7 @@ async def test_models_are_checked_in_turn(server: Server, monkeypatch: pytest.Mo
 
 async def test_after_an_error_all_models_are_checked(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     models = [await server.model(f"m{n}") for n in range(5)]
+    await server.follow()
     monkeypatch.setattr(log_watcher, "BACKOFF_SECONDS", (0.0, 0.0))
     ends, calls = server.store.logs.ends, 0
 

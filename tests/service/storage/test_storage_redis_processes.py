@@ -361,6 +361,20 @@ async def test_a_deletion_that_was_interrupted_is_finished_by_another_process(ur
         await store.logs.append(record, [b"late"], SEED)
 
 
+async def test_the_log_of_a_deletion_that_was_interrupted_has_no_end(
+    store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def die(*_: object) -> None:
+        raise StorageUnavailable("the process ends here", heals=False)
+
+    record = await store.models.create("m", b"")
+    monkeypatch.setattr(store.models, "_unlink", die)
+    with pytest.raises(StorageUnavailable, match="ends here"):
+        await store.models._unname(record)
+    assert await other.engine.connection.command("EXISTS", Keys.of(record).head) == 1
+    assert await other.logs.ends([record]) == {record.incarnation: None}
+
+
 # -- callers that give up -------------------------------------------------------------------------
 
 
