@@ -188,7 +188,7 @@ async def test_after_an_error_all_models_are_checked(server: Server, monkeypatch
 async def test_a_store_that_cannot_tell_has_its_models_checked_each_time(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a cluster of Redis."""
+    """A cluster of Redis is such a store."""
 
     async def unknown(after: str, seconds: float) -> LogChanges:
         return LogChanges("", {}, complete=False)

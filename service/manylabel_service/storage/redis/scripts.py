@@ -168,11 +168,10 @@ return {'ok', ends}
 """,
 )
 
-# KEYS changes. ARGV id and text of the last known entry (0-0 if there was none, "" if unknown), maximum entries.
+# KEYS changes. ARGV id and text of the last known entry (0-0 for an empty stream, "" if unknown), maximum entries.
 # Returns whether no change after it is missing, the id and text of the last entry that was read, and incarnations with
-# the last entries of their logs ("" for a deleted model) in turn. If changes may be missing, it skips the others. An
-# entry that was lost and whose id was assigned again has another text, because ids of log entries are never assigned
-# again.
+# the last entries of their logs ("" for a deleted model) in turn. If changes may be missing, it skips to the end. An id
+# may be assigned again after a loss, but not with the same text, because ids of log entries are never assigned again.
 CHANGED = Script(
     _KEPT,
     """
