@@ -21,6 +21,7 @@ class ResidentModels(Mapping[str, HostedModel]):
     followers : models that read the log of another model.
     trained : trained models.
     withheld : models that another release must serve.
+    impaired : models that cannot serve all requests.
     arrivals : sets to which each added model is added, until it is removed from memory.
     """
 
@@ -33,6 +34,7 @@ class ResidentModels(Mapping[str, HostedModel]):
         self.followers: set[HostedModel] = set()
         self.trained: set[HostedModel] = set()
         self.withheld: set[HostedModel] = set()
+        self.impaired: set[HostedModel] = set()
         self.arrivals: list[set[HostedModel]] = []
         self._readers: dict[int, set[HostedModel]] = {}
         """Models by the incarnation of their record, and of the log that they read."""
@@ -89,7 +91,8 @@ class ResidentModels(Mapping[str, HostedModel]):
             return
         del self._models[model.name]
         self.nbytes -= self._sizes.pop(model, 0)
-        for some in (self.changed, self.used, self.followers, self.trained, self.withheld, *self.arrivals):
+        kinds = self.changed, self.used, self.followers, self.trained, self.withheld, self.impaired
+        for some in (*kinds, *self.arrivals):
             some.discard(model)
         for incarnation in {model.record.incarnation, model.log_record.incarnation}:
             self._readers[incarnation].discard(model)
@@ -104,9 +107,10 @@ class ResidentModels(Mapping[str, HostedModel]):
             self.used.add(model)
 
     def note_changed(self, model: HostedModel) -> None:
-        """Note that a model has learnt, loaded a version, or ended."""
+        """Note that a model has learnt, loaded a version or failed to, or ended."""
         if self.has(model):
             self.changed.add(model)
+            (self.impaired.add if model.impaired else self.impaired.discard)(model)
             if model.incompatible:
                 self.withheld.add(model)
 

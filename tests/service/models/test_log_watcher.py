@@ -22,7 +22,7 @@ from manylabel_service.storage.protocol import LogChanges
 class Model:
     """Model that counts how often it is polled, and does not read by itself."""
 
-    serving, busy, catching_up, log_ended, incompatible = True, False, False, False, None
+    serving, busy, catching_up, log_ended, impaired, incompatible = True, False, False, False, False, None
 
     def __init__(self, record: ModelMeta, log_position: str = START, follows: ModelMeta | None = None) -> None:
         self.record, self.name, self.log_position = record, record.name, log_position
