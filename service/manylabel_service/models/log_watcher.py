@@ -123,14 +123,7 @@ class LogWatcher:
     async def _follow(self) -> None:
         changes = await self._store.logs.changed(self._cursor, 0.0 if self._ahead else WAIT_SECONDS)
         self._cursor = changes.cursor
-        self._missed |= not changes.complete
-        if self._store_health.responded():
-            self._missed = True
-            if self._told:
-                log.info("store_recovered")
-            self._told = False
-            for model in self._resident.trained:  # their versions are not in the log
-                model.poll()
+        self._missed |= not changes.complete or self._store_health.stale_seconds is not None
         await self._compare(changes.ends, {})
         now = asyncio.get_running_loop().time()
         if self._missed and now >= self._rests_until:
@@ -140,6 +133,13 @@ class LogWatcher:
             self._rests_until = ended + RESTING * (ended - now)
         elif self._store.shared:  # only this process appends to another store
             await self._check(self._due(now))
+        if self._store_health.responded():
+            self._missed = True  # a model may have lost contact while others were checked
+            if self._told:
+                log.info("store_recovered")
+            self._told = False
+            for model in self._resident.trained:  # their versions are not in the log
+                model.poll()
         self._poll_ahead()
 
     def _due(self, now: float) -> list[HostedModel]:
@@ -160,7 +160,6 @@ class LogWatcher:
             records = {record for model in known for record in (model.record, model.log_record)}
             ends = await self._store.logs.ends(records)
             self._arrived.difference_update(some)
-            self._missed |= self._store_health.responded()
             await self._compare(ends, known)
 
     async def _compare(self, ends: Mapping[int, str | None], known: Mapping[HostedModel, str]) -> None:

@@ -11,7 +11,7 @@ from manylabel_service.storage.redis.keys import CHANGES, INCARNATIONS, Keys, po
 from manylabel_service.storage.redis.scripts import CHANGED, ENDS
 
 POLL_SECONDS = 0.1
-"""Wait in seconds on a Redis Cluster, where appends cannot reach the stream: the caller then asks for all ends."""
+"""Wait in seconds on a Redis Cluster, where the stream has deletions only: the caller then asks for all ends."""
 
 ASKED_AT_ONCE = 100
 """Number of logs queried at a time, so that other calls are not delayed."""
@@ -34,7 +34,7 @@ class Watcher:
         connection = self._engine.connection
         if connection.is_cluster:
             await asyncio.sleep(min(seconds, POLL_SECONDS))
-            return LogChanges("", {}, complete=False)
+            return (await self._read(after))._replace(complete=False)
         deadline = time.monotonic() + seconds
         while True:
             changes = await self._read(after)
