@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from tests.service.models.test_log_watcher import Server
 from tests.service.stores import opened_redis, read_all
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import ModelGone, StorageUnavailable
+from manylabel_service.models import log_watcher
 from manylabel_service.storage import SEED, START, Entry, LogChanges, pieces_of
 from manylabel_service.storage.redis import RedisStore, blobs, logs, models
 from manylabel_service.storage.redis import watcher as changes_of
@@ -216,6 +218,25 @@ async def test_a_cluster_cannot_tell_what_has_changed(url: str, store: RedisStor
     is_cluster = store.engine.connection.is_cluster
     assert changes.complete is not is_cluster
     assert bool(changes.ends) is not is_cluster
+
+
+async def test_the_models_that_others_have_changed_are_polled(
+    store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_watcher, "WAIT_SECONDS", 0.1)
+    server = Server(store, other)
+    models = [await server.model(name) for name in "abc"]
+    await server.follow()
+    for turn in range(6):
+        changed = models[turn % 2]
+        end = await server.append(changed)
+        expected = [int(model is changed) for model in models]
+        assert await server.follow(*models) == expected
+        again = expected if store.engine.connection.is_cluster else [0] * 3
+        assert await server.follow(*models) == again
+        changed.log_position = end
+    await other.models.delete(models[2].record)
+    assert await server.follow(*models) == [0, 0, 1]
 
 
 # -- creation and deletion, half done -------------------------------------------------------------
