@@ -224,6 +224,7 @@ async def test_the_models_that_others_have_changed_are_polled(
     store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_watcher, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(log_watcher, "RESTING", 0)
     server = Server(store, other)
     models = [await server.model(name) for name in "abc"]
     await server.follow()
