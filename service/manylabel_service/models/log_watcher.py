@@ -138,8 +138,10 @@ class LogWatcher:
             if self._told:
                 log.info("store_recovered")
             self._told = False
-            for model in self._resident.trained:  # their versions are not in the log
-                model.poll()
+            # Versions of trained models are not in the log; a failed call may not have reached the end of the log.
+            for model in self._store_health.take_failed() | self._resident.trained:
+                if _is_followed(model):
+                    model.poll()
         self._poll_ahead()
 
     def _due(self, now: float) -> list[HostedModel]:
