@@ -391,10 +391,10 @@ PLACES = (
         "tests/service/storage",
     ),
     Place(
-        f"{SERVICE}/storage/redis/watcher.py",
-        "position_key(position_of(end.decode())) < position_key(position)",
-        "position_key(position_of(end.decode())) <= position_key(position)",
-        "tests/service/storage",
+        f"{SERVICE}/models/log_watcher.py",
+        "is_after(position, end)",
+        "not is_after(end, position)",
+        "tests/service/models",
     ),
     Place(
         f"{SERVICE}/models/membership.py",

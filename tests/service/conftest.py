@@ -133,7 +133,9 @@ async def outside_fleet(redis_server: Any, quick: None, tmp_path: Path) -> Async
     def redis_store() -> Store:
         return RedisStore(Address.parse(redis_server.url), fleet.redis_timeout_seconds)
 
-    stores = with_blobs_at(f"file://{tmp_path}/outside", StoreUnderTest(redis_store, int, True), int)
+    stores = with_blobs_at(
+        f"file://{tmp_path}/outside", StoreUnderTest(redis_store, int, is_shared=True, announces=True), int
+    )
     fleet = Fleet(stores.new, redis_server)
     yield fleet
     await fleet.end()

@@ -7,7 +7,7 @@ import contextlib
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -28,33 +28,43 @@ class StoreUnderTest:
     new : makes an unopened store.
     n_blobs : counts the files or keys of blobs, finished and unfinished.
     is_shared : whether several can be open at once, and be left open by processes that died.
+    announces : whether changes of logs are reported.
     """
 
     new: Callable[[], Store]
     n_blobs: Callable[[], int]
     is_shared: bool
+    announces: bool
 
 
 def in_directory(request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:
     directory = place / "data"
-    return StoreUnderTest(lambda: SQLiteStore(directory), lambda: len(list((directory / "blobs").iterdir())), False)
+    return StoreUnderTest(
+        lambda: SQLiteStore(directory),
+        lambda: len(list((directory / "blobs").iterdir())),
+        is_shared=False,
+        announces=False,
+    )
 
 
 def on_redis(request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:
-    return _at(request.getfixturevalue("shared_redis")())
+    return _at(request.getfixturevalue("shared_redis")(), announces=True)
 
 
 def on_a_cluster(request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:
     servers = request.getfixturevalue("redis_cluster")
     for server in servers:  # which has one database only
         tell_redis(server.port, "FLUSHALL")
-    return _at(servers[0].url)
+    return _at(servers[0].url, announces=False)
 
 
-def _at(url: str) -> StoreUnderTest:
+def _at(url: str, announces: bool) -> StoreUnderTest:
     address = Address.parse(url)
     return StoreUnderTest(
-        lambda: RedisStore(address, timeout_seconds=DEADLINE_SECONDS), lambda: _n_keys(address, "ml:{blob*"), True
+        lambda: RedisStore(address, timeout_seconds=DEADLINE_SECONDS),
+        lambda: _n_keys(address, "ml:{blob*"),
+        is_shared=True,
+        announces=announces,
     )
 
 
@@ -64,7 +74,7 @@ def simulated(request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:
     def n_blobs() -> int:
         return len(disk.unfinished) + sum(not is_outside(blob.manifest.token) for blob in disk.blobs.values())
 
-    return StoreUnderTest(lambda: SimulatedStore(disk), n_blobs, True)
+    return StoreUnderTest(lambda: SimulatedStore(disk), n_blobs, is_shared=True, announces=True)
 
 
 STORES: dict[str, Callable[[pytest.FixtureRequest, Path], StoreUnderTest]] = {
@@ -98,7 +108,7 @@ def with_blobs_at(address: str, stores: StoreUnderTest, n_objects: Callable[[], 
         store.open = open_both  # type: ignore[method-assign]
         return store
 
-    return StoreUnderTest(new, lambda: stores.n_blobs() + n_objects(), stores.is_shared)
+    return replace(stores, new=new, n_blobs=lambda: stores.n_blobs() + n_objects())
 
 
 def with_blobs_in_directory(kind: str, request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:

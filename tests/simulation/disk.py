@@ -18,13 +18,15 @@ from manylabel_service.errors import (
 )
 from manylabel_service.online.history import segment
 from manylabel_service.release import FORMAT
-from manylabel_service.storage import Document, Entry, ModelMeta
+from manylabel_service.storage import Document, Entry, LogChanges, ModelMeta
 from manylabel_service.storage.blob_pieces import BlobManifest
 from manylabel_service.storage.blob_places import is_outside
 from manylabel_service.storage.models import Succession
 from manylabel_service.storage.protocol import position_key
 
 Key = tuple[int, ...]
+KEPT_CHANGES = 20
+"""Number of changes of logs that are remembered: few, so that servers miss some."""
 FIRST_NUMBERS = 10**9
 """Upper bound of the number in the first position of an append, as in a Redis store."""
 
@@ -88,6 +90,11 @@ def name_outside(token: str) -> str:
     return token.partition(".")[2]
 
 
+def position_of(key: Key | None) -> str | None:
+    """Return the position of a key; None without one."""
+    return "-".join(map(str, key)) if key else None
+
+
 def contains(data: bytes, text: bytes) -> bool:
     """Return whether a blob has a text, also in a compressed segment of a log."""
     if data.startswith(segment.MAGIC):
@@ -136,8 +143,11 @@ class Disk:
         self.outside: dict[str, bytes] | None = None
         self.loose: dict[str, int] = {}
         self.deleted: dict[str, int] = {}
+        self.changes: list[tuple[int, int, Key | None]] = []
+        """The latest changes of logs: a number that is never used again, incarnation, last key; None: deleted."""
         self._incarnations = 0
         self._revisions = 0
+        self._changes = 0
         self._waiting: list[Future[None]] = []
 
     def copy(self) -> "Disk":
@@ -165,6 +175,7 @@ class Disk:
         self.loose, self.deleted = dict(earlier.loose), dict(earlier.deleted)
         self._incarnations = max(self._incarnations, earlier._incarnations)
         self._revisions = max(self._revisions, earlier._revisions)
+        self.changes, self._changes = list(earlier.changes), max(self._changes, earlier._changes)
         for blob in self.unfinished:  # the pieces that were written are lost
             blob.pieces.clear()
         self._wake()
@@ -176,6 +187,30 @@ class Disk:
         changed: Future[None] = get_running_loop().create_future()
         self._waiting.append(changed)
         return changed
+
+    def _announce(self, incarnation: int, last: Key | None) -> None:
+        self._changes += 1
+        self.changes.append((self._changes, incarnation, last))
+        del self.changes[:-KEPT_CHANGES]
+        self._wake()
+
+    def changes_after(self, cursor: str) -> LogChanges:
+        """Return the changes after an earlier one, by its number; incomplete if it is not remembered."""
+        numbers = [number for number, _, _ in self.changes]
+        last = str(numbers[-1]) if numbers else "0"
+        if cursor == "0" and len(numbers) < KEPT_CHANGES:
+            begin = 0
+        elif cursor and int(cursor) in numbers:
+            begin = numbers.index(int(cursor)) + 1
+        else:
+            return LogChanges(last, {}, complete=False)
+        ends = {incarnation: position_of(key) for _, incarnation, key in self.changes[begin:]}
+        return LogChanges(last, ends, complete=True)
+
+    def ends(self, incarnations: Sequence[int]) -> dict[int, str | None]:
+        """Return the last position of each log; None for a deleted one."""
+        logs = {incarnation: self.logs.get(incarnation) for incarnation in incarnations}
+        return {incarnation: position_of(log and log.last) for incarnation, log in logs.items()}
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -275,6 +310,7 @@ class Disk:
             if record is not None and record.incarnation != successor.incarnation:
                 self.replaced[successor.incarnation] = record.incarnation
                 self._drop(record.incarnation)
+                self._announce(record.incarnation, None)
 
     def unname(self, record: ModelMeta) -> None:
         """Remove the name and the log. Raises ModelGone."""
@@ -283,6 +319,7 @@ class Disk:
             raise ModelGone(record.name, record.incarnation)
         del self.models[record.name], self.uses[record.name]
         self._drop(record.incarnation)
+        self._announce(record.incarnation, None)
 
     def discard(self, successor: ModelMeta) -> bool:
         """Remove an unnamed log; return whether it existed."""
@@ -296,7 +333,6 @@ class Disk:
         if incarnation in self.logs:
             self.dropped[incarnation] = self.logs.pop(incarnation)
         self.predictions.pop(incarnation, None)
-        self._wake()
 
     # Logs
 
@@ -317,7 +353,7 @@ class Disk:
         first = self._rng.randrange(FIRST_NUMBERS)
         new = [Entry(f"{now_ms}-{n}", payload, now_ms) for n, payload in enumerate(payloads, first)]
         log.add(new)
-        self._wake()
+        self._announce(record.incarnation, log.last)
         return [*known, *new]
 
     def trim(self, record: ModelMeta, through: str) -> None:

@@ -2,14 +2,14 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Mapping, Sequence, Set
 from contextlib import aclosing, suppress
 from typing import TypeVar
 
 from tests.simulation.disk import Disk, StoredBlob
 
 from manylabel_service.errors import BlobGone, BlobNotFound, StorageUnavailable
-from manylabel_service.storage import Document, Entry, ModelMeta
+from manylabel_service.storage import Document, Entry, LogChanges, ModelMeta
 from manylabel_service.storage.background import BackgroundTasks
 from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobManifest, evenly
 from manylabel_service.storage.blob_places import KIND, OutsidePieces, is_outside
@@ -26,9 +26,6 @@ ORPHAN_SECONDS = 3_600.0
 
 DELETED_SECONDS = 60.0
 """Time for which the objects of a deleted blob stay, as by a Redis store."""
-
-CHECK_SECONDS = 5.0
-"""Interval in which `changed` also reports logs that have become shorter, as that of a Redis store does."""
 
 
 class Network:
@@ -126,8 +123,6 @@ class _Models(Models):
 
 
 class _Logs(_Part):
-    _checked_at = 0.0
-
     @gated
     async def check(self, record: ModelMeta) -> None:
         await self._network.call(lambda: self._disk.log(record))
@@ -145,28 +140,23 @@ class _Logs(_Part):
             raise ValueError(f"limit must be at least 1, not {limit}")
         return await self._network.call(lambda: self._disk.log(record).after(record, after)[:limit])
 
-    async def changed(self, positions: Mapping[ModelMeta, str], seconds: float) -> list[ModelMeta]:
-        return await self.gate.until_closed(self._changed(positions, seconds))
+    async def changed(self, after: str, seconds: float) -> LogChanges:
+        return await self.gate.until_closed(self._changed(after, seconds))
 
-    async def _changed(self, positions: Mapping[ModelMeta, str], seconds: float) -> list[ModelMeta]:
+    async def _changed(self, after: str, seconds: float) -> LogChanges:
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while True:
-            changed, checks = self._disk.when_changed(), loop.time() - self._checked_at > CHECK_SECONDS
-            found = await self._network.call(
-                lambda checks=checks: [
-                    record for record, at in positions.items() if self._has_changed(record, at, checks)
-                ]
-            )
-            self._checked_at = loop.time() if checks else self._checked_at
+            changed = self._disk.when_changed()
+            found = await self._network.call(lambda: self._disk.changes_after(after))
             left = until - loop.time()
-            if found or left <= 0:
+            if found.ends or not found.complete or left <= 0:
                 return found
             await asyncio.wait([changed], timeout=left)
 
-    def _has_changed(self, record: ModelMeta, position: str, checks: bool) -> bool:
-        log, key = self._disk.logs.get(record.incarnation), position_key(position)
-        return log is None or log.last > key or (checks and log.last < key)
+    @gated
+    async def ends(self, records: Collection[ModelMeta]) -> dict[int, str | None]:
+        return await self._network.call(lambda: self._disk.ends([record.incarnation for record in records]))
 
     @gated
     async def entries_after(self, positions: Mapping[ModelMeta, str], most: int) -> dict[ModelMeta, int]:

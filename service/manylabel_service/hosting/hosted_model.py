@@ -33,11 +33,12 @@ that the store, or this process, was frozen."""
 
 
 class StoreHealth:
-    """Clock at the last response of the store."""
+    """Clock at the last response of the store, and the models that need it again."""
 
     def __init__(self) -> None:
         self._heard_at = time.monotonic()
         self._lost = False
+        self._failed = set["HostedModel"]()
 
     @property
     def stale_seconds(self) -> float | None:
@@ -51,9 +52,16 @@ class StoreHealth:
         self._heard_at, self._lost = time.monotonic(), False
         return was_lost
 
-    def lost(self) -> None:
-        """Note that a store call failed."""
+    def lost(self, model: "HostedModel | None" = None) -> None:
+        """Note that a store call failed, of a model that must be polled once the store responds."""
         self._lost = True
+        if model is not None:
+            self._failed.add(model)
+
+    def take_failed(self) -> set["HostedModel"]:
+        """Return the models whose calls have failed since the last time."""
+        failed, self._failed = self._failed, set()
+        return failed
 
 
 ErrorFactory = Callable[[], ServiceError]
@@ -364,7 +372,7 @@ class HostedModel(ABC):
             self.end(ModelLifecycle.DELETED, lambda: ModelGone(self.name, self.record.incarnation))
             return error
         if isinstance(error, StorageUnavailable):
-            self._store_health.lost()  # the model is polled again when the store is available
+            self._store_health.lost(self)
             return error
         if isinstance(error, NotCompiled) or isinstance(error, self._answered):  # noqa: SIM101
             return error

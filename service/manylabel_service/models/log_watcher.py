@@ -1,6 +1,7 @@
 """Watcher for changes that other processes make to the models of this process."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 
 import structlog
 
@@ -8,7 +9,8 @@ from manylabel_service.backoff import pauses
 from manylabel_service.errors import ModelGone, StorageUnavailable
 from manylabel_service.hosting.hosted_model import HostedModel, StoreHealth
 from manylabel_service.models.resident import ResidentModels
-from manylabel_service.storage import SEED, START, DocumentFollower, Store, position_key
+from manylabel_service.storage import DocumentFollower, Store, is_after
+from manylabel_service.trained.model import END
 from manylabel_service.trained.version_store import KIND
 
 WAIT_SECONDS = 1.0
@@ -18,6 +20,12 @@ LEAST_SECONDS = 0.02
 POLL_SECONDS = 0.5
 """Poll interval in seconds for versions of trained models changed by other processes; the store sends no
 notification."""
+CHECK_SECONDS = 5.0
+"""Seconds between two checks of some models in turn, which find what the store has lost or did not announce."""
+CHECKED_AT_ONCE = 100
+"""Number of models that are compared with their logs at a time."""
+RESTING = 5
+"""Minimum pause between two checks of all models, as a multiple of the time that a check takes."""
 FOLLOW_SECONDS = 0.25
 """Poll interval in seconds for models that follow a model of this process."""
 BACKOFF_SECONDS = (0.1, 2.0)
@@ -34,10 +42,19 @@ class LogWatcher:
         self._store_health = store_health
         self._resident = resident
         self._told = False  # whether the unavailable store has been logged
+        self._cursor = ""
+        self._missed = False  # whether there may be changes that the cursor does not show
+        self._ahead: dict[HostedModel, str | None] = {}
+        """Models that have not reached the end of their log, with its position; None if it is deleted."""
+        self._arrived = set[HostedModel]()
+        resident.arrivals.append(self._arrived)
+        self._turn: list[str] = []  # names
+        self._turn_at = self._rests_until = 0.0
 
     async def run(self) -> None:
         """Follow until cancelled."""
         backoff = pauses(*BACKOFF_SECONDS)
+        self._missed = True  # an earlier run may have ended between a change and its effect
         while True:
             began = asyncio.get_running_loop().time()
             try:
@@ -50,6 +67,7 @@ class LogWatcher:
                 await asyncio.sleep(next(backoff))
                 continue
             except Exception:  # otherwise this process would never see a change again
+                self._missed = True
                 log.exception("follower_failed")
                 await asyncio.sleep(BACKOFF_SECONDS[1])
                 continue
@@ -90,36 +108,86 @@ class LogWatcher:
             for replica in self._resident.followers:
                 if replica.busy or replica.failed:
                     continue
-                log = replica.log_record
-                leader = self._resident.get(log.name)
-                there = leader is not None and leader.serving and leader.record.incarnation == log.incarnation
-                position = leader.log_position if leader is not None and there else replica.log_position
+                leader = self._leader(replica)
+                position = replica.log_position if leader is None else leader.log_position
                 if replica.catching_up or (position != replica.log_position and not replica.log_ended):
                     replica.poll()
 
+    def _leader(self, replica: HostedModel) -> HostedModel | None:
+        """Return the model that a follower follows, if it is serving in this process."""
+        log = replica.log_record
+        leader = self._resident.get(log.name)
+        there = leader is not None and leader.serving and leader.record.incarnation == log.incarnation
+        return leader if there else None
+
     async def _follow(self) -> None:
-        # Only this process appends to a store that is not shared.
-        replicas = [replica for replica in self._resident.values() if replica.serving] if self._store.shared else []
-        positions = {replica.record: replica.log_position for replica in replicas if replica.leads}
-        leading = {record.incarnation for record in positions}
-        for replica in replicas:
-            if replica.leads:
-                continue
-            positions[replica.record] = SEED  # the log of a follower stays empty, so only its deletion is watched
-            log = replica.log_record
-            if log.incarnation not in leading and not replica.log_ended:
-                positions[log] = max(positions.get(log, START), replica.log_position, key=position_key)
-        changed = set(await self._store.logs.changed(positions, WAIT_SECONDS))
+        changes = await self._store.logs.changed(self._cursor, 0.0 if self._ahead else WAIT_SECONDS)
+        self._cursor = changes.cursor
+        self._missed |= not changes.complete or self._store_health.stale_seconds is not None
+        await self._compare(changes.ends, {})
+        now = asyncio.get_running_loop().time()
+        if self._missed and now >= self._rests_until:
+            self._missed = False
+            await self._check(list(self._resident.values()))
+            ended = asyncio.get_running_loop().time()
+            self._rests_until = ended + RESTING * (ended - now)
+        elif self._store.shared:  # only this process appends to another store
+            await self._check(self._due(now))
         if self._store_health.responded():
-            self._poll_everywhere()
-            return
-        for replica in replicas:
-            if not replica.leads and replica.record in changed:
-                await self._look_for(replica)
-            # A model that has advanced, or is applying, is polled again next time: its own append is the usual cause.
-            log = replica.log_record
-            if log in changed and not replica.busy and (not replica.leads or replica.log_position == positions[log]):
-                replica.poll()
+            self._missed = True  # a model may have lost contact while others were checked
+            if self._told:
+                log.info("store_recovered")
+            self._told = False
+            # Versions of trained models are not in the log; a failed call may not have reached the end of the log.
+            for model in self._store_health.take_failed() | self._resident.trained:
+                if _is_followed(model):
+                    model.poll()
+        self._poll_ahead()
+
+    def _due(self, now: float) -> list[HostedModel]:
+        """Return the models that are new in memory, and from time to time the next ones in turn."""
+        due = list(self._arrived)
+        if now >= self._turn_at:
+            self._turn_at = now + CHECK_SECONDS
+            self._turn = self._turn or list(self._resident)
+            due += [self._resident[name] for name in self._turn[-CHECKED_AT_ONCE:] if name in self._resident]
+            del self._turn[-CHECKED_AT_ONCE:]
+        return due
+
+    async def _check(self, models: Sequence[HostedModel]) -> None:
+        """Compare models with the ends of their logs."""
+        for begin in range(0, len(models), CHECKED_AT_ONCE):
+            some = models[begin : begin + CHECKED_AT_ONCE]
+            known = {model: model.log_position for model in some if _is_followed(model)}
+            records = {record for model in known for record in (model.record, model.log_record)}
+            ends = await self._store.logs.ends(records)
+            self._arrived.difference_update(some)
+            await self._compare(ends, known)
+
+    async def _compare(self, ends: Mapping[int, str | None], known: Mapping[HostedModel, str]) -> None:
+        """Note the models that are behind the ends of logs.
+
+        Poll the ones whose logs end before a position that was known when the store was asked: it has lost entries.
+        """
+        for incarnation, end in ends.items():
+            for model in list(self._resident.readers(incarnation)):
+                if model.log_record.incarnation != incarnation:  # nothing appends to the log of a follower
+                    if end is None:
+                        await self._look_for(model)
+                elif end is None or is_after(end, model.log_position):
+                    self._ahead[model] = end
+                elif (position := known.get(model, END)) != END and is_after(position, end):
+                    model.poll()
+
+    def _poll_ahead(self) -> None:
+        """Poll the models that are behind their logs, except busy ones: their own appends are the usual cause."""
+        for model, end in list(self._ahead.items()):
+            reached = end is not None and not is_after(end, model.log_position)
+            if not self._resident.has(model) or not _is_followed(model) or reached or model.log_ended:
+                del self._ahead[model]
+            elif not model.busy and not model.catching_up and (model.leads or self._leader(model) is None):
+                del self._ahead[model]
+                model.poll()
 
     async def _look_for(self, replica: HostedModel) -> None:
         """End a follower that another process has deleted; no log shows this deletion."""
@@ -127,11 +195,6 @@ class LogWatcher:
         if replica.serving and await self._store.models.find(record.name) != record:
             replica.handle_error(ModelGone(record.name, record.incarnation))
 
-    def _poll_everywhere(self) -> None:
-        """Poll all models after the store is back, including busy ones, to detect lost data."""
-        if self._told:
-            log.info("store_recovered")
-        self._told = False
-        for replica in self._resident.values():
-            if replica.serving:
-                replica.poll()
+
+def _is_followed(model: HostedModel) -> bool:
+    return model.serving or model.catching_up

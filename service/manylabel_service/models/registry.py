@@ -1,7 +1,7 @@
 """Registry of the models of this process, by name."""
 
 import asyncio
-from collections.abc import Iterable, MutableSequence, Sequence
+from collections.abc import Iterable, MutableSequence, Sequence, Set
 from contextlib import suppress
 from itertools import islice
 from types import TracebackType
@@ -289,7 +289,7 @@ class Registry:
 
         Other models are not affected.
         """
-        impaired = {replica.name for replica in self._replicas.values() if replica.impaired}
+        impaired = {model.name for model in self._replicas.impaired}
         return sorted(self._damaged | impaired | self._restarts.waiting)
 
     @property
@@ -326,9 +326,18 @@ class Registry:
         if not self.ready:
             raise NotReady("the server is starting or stopping")
 
-    def resident(self) -> list[HostedModel]:
-        """Return the models in memory, by name."""
-        return [self._replicas[name] for name in sorted(self._replicas)]
+    @property
+    def n_resident(self) -> int:
+        """The number of models in memory."""
+        return len(self._replicas)
+
+    def resident(self, names: Set[str] | None = None) -> list[HostedModel]:
+        """Return the models in memory, by name; with `names`, only those."""
+        return [
+            self._replicas[name]
+            for name in sorted(self._replicas if names is None else names)
+            if name in self._replicas
+        ]
 
     def is_resident(self, record: ModelMeta) -> bool:
         """Return whether a model is in memory."""

@@ -1,7 +1,7 @@
 """Models in memory, and which of them were used or have changed, so that periodic work need not walk over all."""
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, ValuesView
+from collections.abc import Collection, Iterator, Mapping, ValuesView
 
 from manylabel_service.environment import time
 from manylabel_service.hosting.hosted_model import HostedModel
@@ -21,6 +21,7 @@ class ResidentModels(Mapping[str, HostedModel]):
     followers : models that read the log of another model.
     trained : trained models.
     withheld : models that another release must serve.
+    impaired : models that cannot serve all requests.
     arrivals : sets to which each added model is added, until it is removed from memory.
     """
 
@@ -33,7 +34,10 @@ class ResidentModels(Mapping[str, HostedModel]):
         self.followers: set[HostedModel] = set()
         self.trained: set[HostedModel] = set()
         self.withheld: set[HostedModel] = set()
+        self.impaired: set[HostedModel] = set()
         self.arrivals: list[set[HostedModel]] = []
+        self._readers: dict[int, set[HostedModel]] = {}
+        """Models by the incarnation of their record, and of the log that they read."""
 
     def __getitem__(self, name: str) -> HostedModel:
         return self._models[name]
@@ -51,6 +55,10 @@ class ResidentModels(Mapping[str, HostedModel]):
     def latest(self) -> Iterator[HostedModel]:
         """Return an iterator over the models, the most recently used first."""
         return reversed(self._models.values())
+
+    def readers(self, incarnation: int) -> Collection[HostedModel]:
+        """Return the model of an incarnation, and those that read its log."""
+        return self._readers.get(incarnation, ())
 
     def has(self, model: HostedModel) -> bool:
         """Return whether a model is in memory under its name."""
@@ -73,6 +81,8 @@ class ResidentModels(Mapping[str, HostedModel]):
             self.trained.add(model)
         for arrived in self.arrivals:
             arrived.add(model)
+        for incarnation in (model.record.incarnation, model.log_record.incarnation):
+            self._readers.setdefault(incarnation, set()).add(model)
         self.note_changed(model)
 
     def remove(self, model: HostedModel) -> None:
@@ -81,8 +91,13 @@ class ResidentModels(Mapping[str, HostedModel]):
             return
         del self._models[model.name]
         self.nbytes -= self._sizes.pop(model, 0)
-        for some in (self.changed, self.used, self.followers, self.trained, self.withheld, *self.arrivals):
+        kinds = self.changed, self.used, self.followers, self.trained, self.withheld, self.impaired
+        for some in (*kinds, *self.arrivals):
             some.discard(model)
+        for incarnation in {model.record.incarnation, model.log_record.incarnation}:
+            self._readers[incarnation].discard(model)
+            if not self._readers[incarnation]:
+                del self._readers[incarnation]
 
     def note_used(self, model: HostedModel) -> None:
         """Note that a request uses a model."""
@@ -92,9 +107,10 @@ class ResidentModels(Mapping[str, HostedModel]):
             self.used.add(model)
 
     def note_changed(self, model: HostedModel) -> None:
-        """Note that a model has learnt, loaded a version, or ended."""
+        """Note that a model has learnt, loaded a version or failed to, or ended."""
         if self.has(model):
             self.changed.add(model)
+            (self.impaired.add if model.impaired else self.impaired.discard)(model)
             if model.incompatible:
                 self.withheld.add(model)
 

@@ -24,9 +24,11 @@ from manylabel_service.storage.protocol import (
     Documents,
     Durability,
     Entry,
+    LogChanges,
     LogExtent,
     ModelMeta,
     SnapshotMeta,
+    is_after,
     position_key,
 )
 from manylabel_service.storage.sqlite import SQLiteStore
@@ -46,6 +48,7 @@ __all__ = [
     "Documents",
     "Durability",
     "Entry",
+    "LogChanges",
     "LogExtent",
     "ModelMeta",
     "SQLiteStore",
@@ -58,6 +61,7 @@ __all__ = [
     "blob_to_file",
     "file_to_blob",
     "intact",
+    "is_after",
     "newer_than",
     "open_in_thread",
     "open_store",

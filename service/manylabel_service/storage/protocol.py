@@ -43,7 +43,7 @@ loop. Calls on different models do not wait for long work on one of them (a snap
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -90,6 +90,11 @@ def position_key(position: str) -> tuple[int, ...]:
     return tuple(map(int, position.split("-")))
 
 
+def is_after(position: str, other: str) -> bool:
+    """Return whether a position of a model comes after another one."""
+    return position_key(position) > position_key(other)
+
+
 @dataclass(frozen=True, slots=True)
 class ModelMeta:
     """Identity of a model; `incarnation` distinguishes successive models of one name.
@@ -115,6 +120,17 @@ class Entry(NamedTuple):
     payload: bytes
     time_ms: int
     """Unix time in milliseconds by the clock of the store, never below the time of the previous entry."""
+
+
+class LogChanges(NamedTuple):
+    """Changes of all logs of a store after a cursor."""
+
+    cursor: str
+    """Cursor after these changes."""
+    ends: Mapping[int, str | None]
+    """Position of the last entry of each changed log, by incarnation; None for a deleted model."""
+    complete: bool
+    """False if there may be changes after the earlier cursor that are not in `ends`."""
 
 
 class LogExtent(NamedTuple):
@@ -217,12 +233,22 @@ class Logs(Protocol):
         """
         ...
 
-    async def changed(self, positions: Mapping[ModelMeta, str], seconds: float) -> list[ModelMeta]:
-        """Wait at most `seconds` until other processes have changed some of these models.
+    async def changed(self, after: str, seconds: float) -> LogChanges:
+        """Wait at most `seconds` for changes of logs after a cursor, of this process too.
 
-        Returns the models that have entries after the passed position, or were deleted; none after the timeout. A store
-        that only one process can open has nothing to report, and just waits. `close` does not wait for this call, but
-        ends it with `StorageUnavailable`.
+        Its cost depends on the number of changes, not on the number of models. The result is incomplete for a cursor
+        "", and if the store may have lost entries or changes since the cursor. Then `ends` has all logs; every change
+        after such a call is found with its cursor. A store that cannot tell is always incomplete. A store that only one
+        process can open has nothing to report, and just waits. `close` does not wait for this call, but ends it with
+        `StorageUnavailable`.
+        """
+        ...
+
+    async def ends(self, records: Collection[ModelMeta]) -> dict[int, str | None]:
+        """Return the position of the last entry of each log, by incarnation; None for a deleted or replaced model.
+
+        Damaged models may be omitted. A log that has never had an entry ends at the position of its first snapshot, or
+        at `START`.
         """
         ...
 

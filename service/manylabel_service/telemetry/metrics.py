@@ -213,6 +213,11 @@ class Telemetry:
         """Names of the models that have series."""
         return self._by_model.keys() - {OTHERS}
 
+    @property
+    def full(self) -> bool:
+        """True if no other model can have separate series."""
+        return len(self.models) >= self._max_models
+
     def has_series(self, model: str) -> bool:
         """Return whether a model has separate series; create them if the limit allows."""
         return self._of_model(model).model == model

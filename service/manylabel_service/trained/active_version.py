@@ -40,7 +40,7 @@ class ActiveVersion:
     ----------
     events : events of the model, notified of each change in this process.
     limits : limits of records.
-    on_changed : callback when another version is in memory.
+    on_changed : callback when another version is in memory, or none could be loaded.
 
     Attributes
     ----------
@@ -183,12 +183,14 @@ class ActiveVersion:
 
     def _put(self, serving: Predictor | None, position: str) -> None:
         self._changes += 1
+        changed = serving is not self.serving or self.load_error is not None
         if serving is not self.serving:
             self.serving = serving
-            self._on_changed()
             log.info("version_activated", model=self._name, version=serving and serving.version.number)
         self.position = position
         self.load_error = None
+        if changed:
+            self._on_changed()
         self._waiters.notify()
         self._publish()
 
@@ -211,6 +213,7 @@ class ActiveVersion:
             action = "promote another version, or delete the model"
             log.error("version_load_failed", model=self._name, error=str(error), action=action)
         self.load_error = error
+        self._on_changed()
 
 
 MAX_OTHER_VERSIONS = 2

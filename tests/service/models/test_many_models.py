@@ -62,6 +62,7 @@ async def test_work_in_memory_reaches_only_models_that_were_used(
         await reader.poll()
         assert registry.membership.leads
         registry.check_compatible()
+        assert registry.failed == []
 
     await by_the_clock()
     assert await registry._eviction._leaves(registry._replicas["m11"], "idle")

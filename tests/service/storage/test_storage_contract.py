@@ -608,35 +608,79 @@ async def test_the_bytes_of_stored_predictions_are_limited(store: Store) -> None
 
 async def test_a_wait_for_changes_times_out(store: Store) -> None:
     record = await store.models.create("m", b"")
-    last = (await append(store, record, b"1"))[-1].position
-    for positions in ({record: last}, {}):
-        for seconds in (0.0, 0.1):
-            assert await store.logs.changed(positions, seconds) == []
+    await append(store, record, b"1")
+    cursor = (await store.logs.changed("", 0.0)).cursor
+    for seconds in (0.0, 0.1):
+        changes = await store.logs.changed(cursor, seconds)
+        assert (changes.cursor, changes.ends) == (cursor, {})
+
+
+async def test_each_changed_log_is_reported_once_with_its_end(stores: list[Store], under_test: StoreUnderTest) -> None:
+    store, other = stores[0], stores[-1]
+    records = [await store.models.create(name, b"") for name in "abcd"]
+    await append(store, records[0], b"1")
+    first = await store.logs.changed("", 0.0)
+    assert first.ends == {}
+    ends: dict[int, str | None] = {}
+    for record in (*records[:3], records[1]):
+        ends[record.incarnation] = (await append(other, record, b"2"))[-1].position
+    await other.models.delete(records[2])
+    ends[records[2].incarnation] = None
+    second = await store.logs.changed(first.cursor, DEADLINE_SECONDS if under_test.announces else 0.0)
+    third = await store.logs.changed(second.cursor, 0.0)
+    assert third.ends == {}
+    if under_test.announces:
+        assert (first.complete, second.complete, third.complete) == (False, True, True)
+        assert second.ends == ends
+    else:
+        assert second.ends == ({records[2].incarnation: None} if under_test.is_shared else {})
+        assert second.complete is not under_test.is_shared, "no other process can write to the embedded store"
+
+
+async def test_the_ends_of_logs(store: Store) -> None:
+    records = [await store.models.create(name, b"") for name in ("empty", "one", "deleted", "replaced")]
+    assert await store.logs.ends(records) == dict.fromkeys((record.incarnation for record in records), START)
+    ends = {record.incarnation: (await append(store, record, b"1"))[-1].position for record in records[1:]}
+    successor = await store.models.stage(records[3], START)
+    await store.models.replace([(records[3], successor)])
+    await store.models.delete(records[2])
+    expected = {**ends, records[0].incarnation: START, successor.incarnation: START}
+    expected |= {records[2].incarnation: None, records[3].incarnation: None}
+    assert await store.logs.ends([*records, successor]) == expected
+    assert await store.logs.ends([]) == {}
 
 
 async def test_closing_ends_a_wait_for_changes(new_store: NewStore) -> None:
     store = new_store()
     await store.open()
-    record = await store.models.create("m", b"")
-    waiting = asyncio.create_task(store.logs.changed({record: START}, 300.0))
-    assert await store.logs.changed({record: START}, 0.05) == []  # it began later, so the other waits by now
+
+    async def wait() -> None:
+        while True:
+            cursor = (await store.logs.changed("", 0.0)).cursor
+            await store.logs.changed(cursor, 300.0)
+
+    waiting = asyncio.create_task(wait())
+    cursor = (await store.logs.changed("", 0.0)).cursor
+    await store.logs.changed(cursor, 0.05)  # it began later, so the other waits by now
     await asyncio.wait_for(store.close(), DEADLINE_SECONDS)
-    with pytest.raises(StorageUnavailable):  # and not [], as at the end of the time
+    with pytest.raises(StorageUnavailable):  # and no result, as at the end of the time
         await asyncio.wait_for(waiting, DEADLINE_SECONDS)
 
 
 async def test_a_wait_for_changes_can_be_cancelled(store: Store, under_test: StoreUnderTest) -> None:
     record = await store.models.create("m", b"")
+    cursor = (await store.logs.changed("", 0.0)).cursor
     for turn in range(50):
-        waiting = asyncio.create_task(store.logs.changed({record: START}, 300.0))
+        waiting = asyncio.create_task(store.logs.changed(cursor, 300.0))
         for _ in range(turn % 10):
             await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-    assert payloads_of(await append(store, record, b"1")) == [b"1"]
-    told = [record] if under_test.is_shared else []  # no other process can write to the embedded store
-    assert await store.logs.changed({record: START}, 0.0) == told
+    entries = await append(store, record, b"1")
+    assert payloads_of(entries) == [b"1"]
+    ends = {record.incarnation: entries[0].position} if under_test.announces else {}
+    assert (await store.logs.changed(cursor, 0.0)).ends == ends
 
 
 # -- deletion under way, closing ------------------------------------------------------------------
@@ -699,7 +743,8 @@ async def test_a_closed_store_refuses_every_call(new_store: NewStore) -> None:
         store.models.create("n", b""),
         store.models.create("n", b"", b"state"),
         store.models.find("m"),
-        store.logs.changed({record: START}, 0.01),
+        store.logs.changed("", 0.01),
+        store.logs.ends([record]),
     ):
         with pytest.raises(StorageUnavailable, match="not open"):
             await refused

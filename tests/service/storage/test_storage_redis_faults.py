@@ -90,8 +90,9 @@ async def test_stores_recover_when_redis_is_back(new_redis: Callable[..., Any]) 
             seen: list[Entry] = []
             for end in (server.stop, server.kill, server.kill):
                 seen += await store.logs.append(record, [b"before"], seen[-1].position if seen else START)
-                waiting = asyncio.create_task(other.logs.changed({record: seen[-1].position}, 60.0))
-                assert await other.logs.changed({record: seen[-1].position}, 0.05) == []  # began later: that one waits
+                cursor = (await other.logs.changed("", 0.0)).cursor
+                waiting = asyncio.create_task(other.logs.changed(cursor, 60.0))
+                assert (await other.logs.changed(cursor, 0.05)).ends == {}  # began later: that one waits
                 end()
                 with pytest.raises(StorageUnavailable, match="Redis at redis://127") as gone:
                     await waiting
@@ -102,9 +103,12 @@ async def test_stores_recover_when_redis_is_back(new_redis: Callable[..., Any]) 
                 server.start()
                 await wait_until_available(store)
                 await wait_until_available(other)
+                changes = await other.logs.changed(cursor, 60.0)
+                assert not changes.complete, "changes that were not read may be lost"
             assert payloads_of(await other.logs.read(record, START, 100)) == [b"before"] * 3
             seen += await store.logs.append(record, [b"after"], seen[-1].position)
-            assert await other.logs.changed({record: seen[-2].position}, 10.0) == [record]
+            changes = await other.logs.changed(changes.cursor, 60.0)
+            assert (changes.ends, changes.complete) == ({record.incarnation: seen[-1].position}, True)
             assert await other.logs.read(record, START, 100) == seen
 
 
@@ -139,7 +143,7 @@ async def test_a_connection_that_does_not_close_in_time_hides_no_error(monkeypat
 async def test_calls_to_a_frozen_redis_time_out(redis_server: Any) -> None:
     async with opened_redis(redis_server.url, timeout_seconds=5.0) as store:
         records = [await store.models.create(f"m{i}", b"") for i in range(10)]
-        waiting = asyncio.create_task(store.logs.changed(dict.fromkeys(records, START), 60.0))
+        waiting = asyncio.create_task(store.logs.changed((await store.logs.changed("", 0.0)).cursor, 60.0))
         redis_server.pause()
         try:
             calls = [store.logs.append(record, [b"frozen"], START) for record in records for _ in range(10)]
@@ -320,7 +324,7 @@ async def test_models_of_a_redis_that_lost_its_data_are_gone(new_redis: Callable
             server.start()
             await wait_until_available(store)
             assert await store.models.find("m") is None
-            assert await store.logs.changed({old: last}, 10.0) == [old]
+            assert await store.logs.ends([old]) == {old.incarnation: None}
             new = await store.models.create("m", b"new")
             assert new.incarnation > old.incarnation
             for call in (
@@ -345,12 +349,17 @@ async def test_a_redis_with_older_data_reports_lost_positions(new_redis: Callabl
             shutil.copytree(server.directory, backup)
             server.start()
             await wait_until_available(store)
+            before = await store.logs.changed("", 0.0)
             lost = await store.logs.append(record, [b"lost-1", b"lost-2"], kept[-1].position)
+            cursor = (await store.logs.changed(before.cursor, 0.0)).cursor
             server.stop()
             server.wipe()
             shutil.copytree(backup, server.directory, dirs_exist_ok=True)
             server.start()
             await wait_until_available(store)
+            store.engine.connection.breaker.lost = 0  # as if nothing had been sent meanwhile
+            assert not (await store.logs.changed(f"0 {cursor.partition(' ')[2]}", 0.0)).complete
+            assert await store.logs.ends([record]) == {record.incarnation: kept[-1].position}
 
             for _ in range(2):
                 for position in (lost[0].position, lost[1].position):

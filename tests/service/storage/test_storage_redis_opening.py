@@ -55,7 +55,9 @@ async def opens(address: Address) -> list[Any]:
         await store.logs.trim(record, entries[0].position)
         await store.predictions.put(record, {"p": b"x"}, 60.0, 10)
         assert await store.predictions.get(record, ["p"]) == [b"x"]
-        assert await store.logs.changed({record: "1"}, 1.0) == [record]
+        cursor = (await store.logs.changed("", 1.0)).cursor
+        assert (await store.logs.changed(cursor, 0.01)).ends == {}
+        assert await store.logs.ends([record]) == {record.incarnation: entries[-1].position}
         revision = await store.documents.put("jobs", "a", b"x", revision=None)
         assert (
             await store.documents.all("jobs")

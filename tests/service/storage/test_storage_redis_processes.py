@@ -3,18 +3,19 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.service.models.test_log_watcher import Server
 from tests.service.stores import opened_redis, read_all
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import ModelGone, StorageUnavailable
-from manylabel_service.storage import SEED, START, Entry, pieces_of
+from manylabel_service.models import log_watcher
+from manylabel_service.storage import SEED, START, Entry, LogChanges, pieces_of
 from manylabel_service.storage.redis import RedisStore, blobs, logs, models
-from manylabel_service.storage.redis import watcher as changes
-from manylabel_service.storage.redis.keys import GONE, LOOSE, STAGED, Keys
+from manylabel_service.storage.redis import watcher as changes_of
+from manylabel_service.storage.redis.keys import CHANGES, GONE, LOOSE, STAGED, Keys
 
 
 @pytest.fixture(params=["redis", "cluster"])
@@ -95,67 +96,148 @@ async def test_a_trim_frees_memory(store: RedisStore, other: RedisStore) -> None
 # -- changes --------------------------------------------------------------------------------------
 
 
-async def test_an_entry_of_another_process_ends_a_wait(
-    store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(changes, "CHECK_SECONDS", 600.0)  # by the entry itself, not by checking now and then
+@pytest.fixture
+async def pair(shared_redis: Callable[[], str]) -> AsyncIterator[tuple[RedisStore, RedisStore]]:
+    """Stores of two processes on a Redis that is no cluster."""
+    url = str(shared_redis())
+    async with opened_redis(url) as store, opened_redis(url) as other:
+        yield store, other
+
+
+async def waiting(store: RedisStore, cursor: str) -> "asyncio.Task[LogChanges]":
+    """Begin to wait for changes, and return once Redis has got the command that waits."""
+    sent, wait = asyncio.Event(), store.engine.connection.wait
+
+    async def noted(*words: Any) -> Any:
+        sent.set()
+        return await wait(*words)
+
+    store.engine.connection.wait = noted  # type: ignore[method-assign]
+    task = asyncio.create_task(store.logs.changed(cursor, 2 * DEADLINE_SECONDS))
+    await asyncio.wait_for(sent.wait(), DEADLINE_SECONDS)
+    store.engine.connection.wait = wait  # type: ignore[method-assign]
+    await store.logs.changed(cursor, 0.05)
+    return task
+
+
+async def test_an_entry_or_a_deletion_by_another_process_ends_a_wait(pair: tuple[RedisStore, RedisStore]) -> None:
+    store, other = pair
     records = [await store.models.create(name, b"") for name in "abc"]
-    positions = dict.fromkeys(records, START)
-    for turn in range(10):
+    cursor = (await store.logs.changed("", 0.0)).cursor
+    for turn in range(6):
         record = records[turn % 3]
-        waiting = asyncio.create_task(store.logs.changed(positions, 2 * DEADLINE_SECONDS))
-        if turn % 2:  # it has not begun to wait, or waits already: another began later and has ended
-            assert await store.logs.changed(positions, 0.01) == []
+        task = await waiting(store, cursor)
         answer = await other.logs.append(record, [bytes(100_000)], START)
-        assert await asyncio.wait_for(waiting, DEADLINE_SECONDS) == [record]
-        positions[record] = answer[-1].position
-    assert await store.logs.changed(positions, 0.0) == []
-    stale = dict.fromkeys(records, START)
-    assert await store.logs.changed(stale, 30.0) == records
+        changes = await asyncio.wait_for(task, DEADLINE_SECONDS)
+        assert (changes.ends, changes.complete) == ({record.incarnation: answer[-1].position}, True)
+        cursor = changes.cursor
+    task = await waiting(store, cursor)
+    await other.models.delete(records[0])
+    changes = await asyncio.wait_for(task, DEADLINE_SECONDS)
+    assert (changes.ends, changes.complete) == ({records[0].incarnation: None}, True)
 
 
-async def test_a_wait_for_many_models_rests_before_it_names_them_again(
-    shared_redis: Any, monkeypatch: pytest.MonkeyPatch
+async def test_a_wait_after_an_empty_stream_misses_nothing(pair: tuple[RedisStore, RedisStore]) -> None:
+    store, other = pair
+    record = await store.models.create("m", b"")
+    cursor = (await store.logs.changed("", 0.0)).cursor
+    (entry,) = await other.logs.append(record, [b"x"], START)
+    assert (await store.logs.changed(cursor, 0.0))[1:] == ({record.incarnation: entry.position}, True)
+    many = "for i = 1, 10000 do redis.call('XADD', KEYS[1], '*', 'i', '7', 'e', '8-' .. i) end"
+    await other.engine.connection.command("EVAL", many, 1, CHANGES)
+    assert not (await store.logs.changed(cursor, 0.0)).complete, "the first ones may have been trimmed"
+
+
+async def test_a_busy_log_hides_no_other_one(
+    pair: tuple[RedisStore, RedisStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paused, now = list[float](), 0.0
-
-    def later() -> float:
-        nonlocal now
-        now += 1.0
-        return now
-
-    async def pause(seconds: float) -> None:
-        paused.append(seconds)
-
-    async with opened_redis(str(shared_redis())) as store:
-        record = await store.models.create("m", b"spec")
-        monkeypatch.setattr(changes, "time", SimpleNamespace(monotonic=later))
-        monkeypatch.setattr(changes, "asyncio", SimpleNamespace(sleep=pause))
-        for _ in range(2):
-            await store._watcher._block({record: START}, 0.01 * len(paused))
-    first, second = paused
-    assert first <= 0 < second
+    monkeypatch.setattr(changes_of, "READ_AT_ONCE", 10)
+    store, other = pair
+    busy, quiet = [await store.models.create(name, b"") for name in ("busy", "quiet")]
+    cursor, last, expected = (await store.logs.changed("", 0.0)).cursor, START, ""
+    for turn in range(35):
+        last = (await other.logs.append(busy, [b"x"], last))[-1].position
+        if turn == 22:
+            expected = (await other.logs.append(quiet, [b"x"], START))[-1].position
+    found = list[LogChanges]()
+    while not found or found[-1].ends:
+        found.append(await store.logs.changed(cursor, 0.0))
+        cursor = found[-1].cursor
+    assert len(found) == 5, "of 36 entries, 10 at a time"
+    assert all(changes.complete for changes in found)
+    assert [changes.ends[quiet.incarnation] for changes in found if quiet.incarnation in changes.ends] == [expected]
+    assert found[3].ends == {busy.incarnation: last}
 
 
-async def test_a_deletion_by_another_process_ends_a_wait(
+async def test_a_cursor_whose_entry_is_gone_or_another_is_incomplete(pair: tuple[RedisStore, RedisStore]) -> None:
+    store, other = pair
+    command = other.engine.connection.command
+    record = await store.models.create("m", b"")
+    last = (await other.logs.append(record, [b"x"], START))[-1].position
+
+    async def changed_after(cursor: str) -> tuple[bool, dict[int, str | None]]:
+        changes = await store.logs.changed(cursor, 0.0)
+        after = await store.logs.changed(changes.cursor, 0.0)
+        assert (after.ends, after.complete) == ({}, True)
+        return changes.complete, dict(changes.ends)
+
+    cursor = (await store.logs.changed("", 0.0)).cursor
+    assert await changed_after(cursor) == (True, {})
+    last = (await other.logs.append(record, [b"x"], last))[-1].position
+    assert await changed_after(cursor) == (True, {record.incarnation: last})
+    await command("XTRIM", CHANGES, "MAXLEN", 1)
+    assert await changed_after(cursor) == (False, {})
+    cursor = (await store.logs.changed("", 0.0)).cursor
+    id = cursor.split(" ")[1]
+    # As after a failover to a server that lacks the entry, and whose clock is behind.
+    await command("DEL", CHANGES)
+    await command("XADD", CHANGES, id, "i", record.incarnation, "e", "7-7")
+    await other.logs.append(record, [b"x"], last)
+    assert await changed_after(cursor) == (False, {})
+
+
+async def test_the_stream_of_changes_is_bounded(pair: tuple[RedisStore, RedisStore]) -> None:
+    store, other = pair
+    connection = other.engine.connection
+    record = await store.models.create("m", b"")
+    many = "for i = 1, 9900 do redis.call('XADD', KEYS[1], '*', 'i', '7', 'e', '8-' .. i) end"
+    for _ in range(2):
+        await connection.command("EVAL", many, 1, CHANGES)
+    await other.logs.append(record, [b"x"], START)
+    assert 10_000 <= await connection.command("XLEN", CHANGES) <= 10_200, "whole nodes go, of 100 entries"
+    await connection.command("EVAL", many, 1, CHANGES)
+    await other.models.delete(record)
+    assert 10_000 <= await connection.command("XLEN", CHANGES) <= 10_200
+
+
+async def test_a_cluster_cannot_tell_what_has_changed(url: str, store: RedisStore, other: RedisStore) -> None:
+    record = await store.models.create("m", b"")
+    cursor = (await store.logs.changed("", 0.0)).cursor
+    await other.logs.append(record, [b"x"], START)
+    changes = await store.logs.changed(cursor, DEADLINE_SECONDS)
+    is_cluster = store.engine.connection.is_cluster
+    assert changes.complete is not is_cluster
+    assert bool(changes.ends) is not is_cluster
+
+
+async def test_the_models_that_others_have_changed_are_polled(
     store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "CHECK_SECONDS", 600.0)  # by the stream of deletions, not by checking now and then
-    for _ in range(3):
-        kept, doomed = await store.models.create("kept", b""), await store.models.create("doomed", b"")
-        last = (await store.logs.append(kept, [b"x"], START))[-1].position
-        assert await store.logs.changed({kept: last, doomed: START}, 0.05) == []
-        waiting = asyncio.create_task(store.logs.changed({kept: last, doomed: START}, 2 * DEADLINE_SECONDS))
-        assert await store.logs.changed({kept: last, doomed: START}, 0.05) == []  # the other began earlier, and waits
-        await other.models.delete(doomed)
-        assert await asyncio.wait_for(waiting, DEADLINE_SECONDS) == [doomed]
-        assert await store.logs.changed({kept: last, doomed: START}, 30.0) == [doomed]
-        assert await store.logs.changed({kept: START, doomed: START}, 30.0) == [kept, doomed]
-        successor = await other.models.create("doomed", b"")
-        assert await store.logs.changed({kept: last, doomed: START}, 30.0) == [doomed]
-        await other.models.delete(successor)
-        await other.models.delete(kept)
-        assert await store.logs.changed({kept: last}, 30.0) == [kept]
+    monkeypatch.setattr(log_watcher, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(log_watcher, "RESTING", 0)
+    server = Server(store, other)
+    models = [await server.model(name) for name in "abc"]
+    await server.follow()
+    for turn in range(6):
+        changed = models[turn % 2]
+        end = await server.append(changed)
+        expected = [int(model is changed) for model in models]
+        assert await server.follow(*models) == expected
+        again = expected if store.engine.connection.is_cluster else [0] * 3
+        assert await server.follow(*models) == again
+        changed.log_position = end
+    await other.models.delete(models[2].record)
+    assert await server.follow(*models) == [0, 0, 1]
 
 
 # -- creation and deletion, half done -------------------------------------------------------------
@@ -173,7 +255,7 @@ async def test_a_deleted_model_leaves_no_keys(url: str, store: RedisStore) -> No
     assert len(await keys_of(url, store)) > 2500
     await store.models.delete(record)
     await store.cleaned()
-    assert await keys_of(url, store) - {"{ml:models}:deletions", "ml:{documents}:last"} == before
+    assert await keys_of(url, store) - {CHANGES, "ml:{documents}:last"} == before
     assert await store.models.all() == [kept]
 
 
@@ -294,14 +376,25 @@ async def test_a_deletion_that_was_interrupted_is_finished_by_another_process(ur
     async with opened_redis(url) as heir:
 
         async def cleaned() -> bool:
-            return (
-                await keys_of(url, heir) - {"{ml:models}:deletions", "{ml:models}:last", "ml:{documents}:last"}
-                == before
-            )
+            return await keys_of(url, heir) - {CHANGES, "{ml:models}:last", "ml:{documents}:last"} == before
 
         await eventually_async(cleaned)
     with pytest.raises(ModelGone):
         await store.logs.append(record, [b"late"], SEED)
+
+
+async def test_the_log_of_a_deletion_that_was_interrupted_has_no_end(
+    store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def die(*_: object) -> None:
+        raise StorageUnavailable("the process ends here", heals=False)
+
+    record = await store.models.create("m", b"")
+    monkeypatch.setattr(store.models, "_unlink", die)
+    with pytest.raises(StorageUnavailable, match="ends here"):
+        await store.models._unname(record)
+    assert await other.engine.connection.command("EXISTS", Keys.of(record).head) == 1
+    assert await other.logs.ends([record]) == {record.incarnation: None}
 
 
 # -- callers that give up -------------------------------------------------------------------------

@@ -645,7 +645,7 @@ async def test_nothing_is_acknowledged_once_a_file_is_gone(
         with pytest.raises(StorageUnavailable, match=f"{name} was re.*restore it"):
             await store.logs.append(record, [b"lost"], entry.position)
         with pytest.raises(StorageUnavailable):
-            await store.logs.changed({}, 0.01)
+            await store.logs.changed("", 0.01)
         with pytest.raises(StorageUnavailable):
             await store.documents.put("jobs", "a", b"x", revision=None)
         aside.rename(file)  # nothing was written in between, so nothing is lost

@@ -452,6 +452,11 @@ class TestHosted:
         await model.promote(1)
         assert again.failed == []
         assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
+        for number, failed in ((2, ["m"]), (1, [])):  # by another server, while version 1 predicts
+            await (await lone_fleet.versions(again)).promote(number)
+            model.poll()
+            await eventually_async(lambda failed=failed: again.failed == failed)
+            assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
 
     async def test_events_tell_every_change_once_it_is_made(self, fleet: Any, one: Any, two: Any) -> None:
         _, _, near, far = await on_two_servers(fleet, one, two)

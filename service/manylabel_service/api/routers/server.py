@@ -204,7 +204,7 @@ async def exposition(context: Context) -> bytes:
     registry, telemetry = context.registry, context.telemetry
     # Keep the counters of evicted models, because rate() is wrong if a counter restarts from 0.
     telemetry.keep(await registry.listing.existing(telemetry.models))
-    resident = registry.resident()
+    resident = registry.resident(telemetry.models if telemetry.full else None)
     replicas = [replica for replica in resident if replica.serving and telemetry.has_series(replica.name)]
     gauges, is_ready = _Gauges(), False
     async for replica in in_slices(replicas):
@@ -221,7 +221,7 @@ async def exposition(context: Context) -> bytes:
     gauges.add("ready", is_ready)
     gauges.add("storage_gone_seconds", registry.storage_gone_seconds or 0.0)
     gauges.add("failed_models", len(registry.failed))
-    gauges.add("resident_models", len(resident))
+    gauges.add("resident_models", registry.n_resident)
     gauges.add("resident_bytes", await registry.resident_bytes())
     if context.archive is not None and (lag := context.archive.status.lag_seconds) is not None:
         gauges.add("archive_lag_seconds", lag)

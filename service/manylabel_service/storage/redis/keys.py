@@ -13,7 +13,8 @@ name that is created again shares no key with the earlier model of that name::
     ml:models                                    hash: name -> incarnation and spec of each existing model
     {ml:models}:last                             string: highest incarnation assigned
     {ml:models}:staged, {ml:models}:gone         hashes: incarnation -> name, not yet named or not yet removed
-    {ml:models}:deletions                        stream: an entry for each deletion
+    {ml:models}:changes                          stream: an entry for each of the last appends (not on a cluster) and
+                                                 deletions
     {ml:models}:incarnations                     hash: incarnation -> name of each existing model
     {ml:models}:names                            sorted set: names, in order
     {ml:models}:used                             sorted set: names by the time of the last use
@@ -36,7 +37,6 @@ blobs are spread over the cluster; those of one blob are in one slot. No model h
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from manylabel_service.storage.protocol import ModelMeta, position_key
 
@@ -45,7 +45,7 @@ MODELS = "ml:models"
 LAST_INCARNATION = "{ml:models}:last"
 GONE = "{ml:models}:gone"
 STAGED = "{ml:models}:staged"
-DELETIONS = "{ml:models}:deletions"
+CHANGES = "{ml:models}:changes"
 INCARNATIONS = "{ml:models}:incarnations"
 NAMES = "{ml:models}:names"
 USED = "{ml:models}:used"
@@ -104,7 +104,6 @@ def piece_keys(token: str, n_pieces: int) -> list[str]:
     return [f"ml:{{blob.{token}}}:{number}" for number in range(n_pieces)]
 
 
-@lru_cache(8192)  # one per watched model
 def entry_id(position: str) -> str:
     """Return the stream id of a position; ValueError for a position of another store."""
     key = position_key(position)
@@ -112,12 +111,6 @@ def entry_id(position: str) -> str:
         raise ValueError(f"a position of this store is one or two numbers, not {position!r}")
     milliseconds, number = (*key, 0)[:2]
     return f"{min(milliseconds, LARGEST)}-{min(number, LARGEST)}"
-
-
-@lru_cache(8192)
-def log_key(record: ModelMeta) -> bytes:
-    """Return the key of a log, as Redis names it in responses."""
-    return Keys.of(record).log.encode()
 
 
 def position_of(id: str) -> str:

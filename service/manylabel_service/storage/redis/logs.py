@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from struct import pack
 from typing import Any
 from zlib import crc32
@@ -10,11 +10,11 @@ from zlib import crc32
 from manylabel_service.errors import ModelGone, StorageUnavailable
 from manylabel_service.storage.checksums import damaged_entry, next_link
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import Entry, ModelMeta, position_key
+from manylabel_service.storage.protocol import Entry, LogChanges, ModelMeta, is_after, position_key
 from manylabel_service.storage.redis.engine import Engine, Part
-from manylabel_service.storage.redis.keys import Keys, entry_id
+from manylabel_service.storage.redis.keys import CHANGES, Keys, entry_id
 from manylabel_service.storage.redis.scripts import ADOPT, APPEND, COUNT, READ, SEAL, TRIM, check
-from manylabel_service.storage.redis.watcher import ASKED_AT_ONCE, Watcher, is_beyond
+from manylabel_service.storage.redis.watcher import ASKED_AT_ONCE, Watcher
 
 PAGE_ENTRIES = 1_000
 PAGE_BYTES = 8 << 20
@@ -60,17 +60,20 @@ class RedisLogs(Part):
         entries: list[Entry] = []
         checksums = pack(f"<{len(payloads)}I", *map(crc32, payloads))
         known = entry_id(after)
+        # On a cluster the stream of changes is in another slot.
+        announced = () if self._engine.connection.is_cluster else (CHANGES,)
         await self._wait_for_left_behind(record)
         while True:  # usually one round trip, which also returns the entries before the new ones
             first = secrets.randbelow(FIRST_NUMBERS)
             answer = await self._engine.connection.run(
                 APPEND,
-                (keys.head, keys.log),
+                (keys.head, keys.log, *announced),
                 known,
                 PAGE_ENTRIES,
                 PAGE_BYTES,
                 first,
                 checksums,
+                record.incarnation,
                 *payloads,
                 sync=self.waits_for_disk,
                 left_behind=lambda task: self._leave(task, record),
@@ -87,8 +90,12 @@ class RedisLogs(Part):
             after = between[-1].position
             known = entry_id(after)
 
-    async def changed(self, positions: Mapping[ModelMeta, str], seconds: float) -> list[ModelMeta]:
-        return await self.gate.until_closed(self._watcher.wait(positions, seconds))
+    async def changed(self, after: str, seconds: float) -> LogChanges:
+        return await self.gate.until_closed(self._watcher.wait(after, seconds))
+
+    @gated
+    async def ends(self, records: Collection[ModelMeta]) -> dict[int, str | None]:
+        return await self._watcher.ends(records)
 
     @gated
     async def read(self, record: ModelMeta, after: str, limit: int) -> list[Entry]:
@@ -103,10 +110,10 @@ class RedisLogs(Part):
 
     @gated
     async def entries_after(self, positions: Mapping[ModelMeta, str], most: int) -> dict[ModelMeta, int]:
-        ends = zip(positions.items(), await self._watcher.ends(positions), strict=True)
-        there = [(record, after, end) for (record, after), end in ends if end is not None]
+        ends = await self._watcher.ends(positions)
+        there = [(record, after, end) for record, after in positions.items() if (end := ends[record.incarnation])]
         counted: dict[ModelMeta, int | None] = {record: 0 for record, _, _ in there}
-        behind = [(record, after) for record, after, end in there if is_beyond(end, after)]
+        behind = [(record, after) for record, after, end in there if is_after(end, after)]
         for begin in range(0, len(behind), ASKED_AT_ONCE):
             some = behind[begin : begin + ASKED_AT_ONCE]
             counts = await asyncio.gather(*(self._count(record, after, most) for record, after in some))

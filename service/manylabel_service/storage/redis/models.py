@@ -14,7 +14,7 @@ from manylabel_service.storage.models import Models, Succession, Use, leader_of
 from manylabel_service.storage.protocol import ALL, Logs, ModelMeta, position_key
 from manylabel_service.storage.redis.engine import Engine
 from manylabel_service.storage.redis.keys import (
-    DELETIONS,
+    CHANGES,
     FOLLOWERS,
     GONE,
     INCARNATIONS,
@@ -121,7 +121,7 @@ class RedisModels(Models):
             sealed = seal(successor.spec, successor.name, successor.incarnation)
             words += [successor.name, "" if record is None else record.incarnation, successor.incarnation, sealed]
             words += ["" if record is None else _follower(record), _follower(successor)]
-        keys = (MODELS, STAGED, GONE, DELETIONS, NAMES, USED, FOLLOWERS, INCARNATIONS)
+        keys = (MODELS, STAGED, GONE, CHANGES, NAMES, USED, FOLLOWERS, INCARNATIONS)
         answer = await self._engine.connection.run(NAME, keys, *words)
         if answer[0] != "ok":
             record, successor = successions[int(answer[1])]
@@ -141,7 +141,7 @@ class RedisModels(Models):
         return bool(answer[0] == "ok")
 
     async def _unname(self, record: ModelMeta) -> None:
-        keys = (MODELS, GONE, DELETIONS, NAMES, USED, FOLLOWERS, INCARNATIONS)
+        keys = (MODELS, GONE, CHANGES, NAMES, USED, FOLLOWERS, INCARNATIONS)
         words = record.name, record.incarnation, _follower(record), "1" if record.damaged else "0"
         answer = await self._engine.connection.run(UNNAME, keys, *words)
         await self._unlink(record)

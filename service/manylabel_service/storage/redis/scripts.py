@@ -85,7 +85,11 @@ class Script:
         self.digest = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
-# KEYS head, log. ARGV after, maximum entries and bytes in between, first number, CRC-32 of all payloads, payloads...
+# Number of entries of the stream of changes that are kept at least.
+_KEPT = "local KEPT = 10000\n"
+
+# KEYS head, log, changes (not on a cluster). ARGV after, maximum entries and bytes in between, first number, CRC-32 of
+# all payloads, incarnation, payloads...
 # Ids are made here: each append has its own millisecond, and within it numbers from a random start. A position that was
 # lost (Redis was restarted with older data, or failed over) is therefore not assigned again, even if the clock of the
 # new master is behind. The millisecond is the time of the entry, and above that of the previous append even if the
@@ -94,6 +98,7 @@ APPEND = Script(
     _POSITIONS,
     _PAGE,
     NOW,
+    _KEPT,
     """
 local refusal, known_link = refused(ARGV[1])
 if refusal then return refusal end
@@ -106,13 +111,14 @@ local ms = math.max(now_ms(), parts(last) + 1)
 local prefix = string.format('%.0f-', ms)
 local unpack_number, pack_number = struct.unpack, struct.pack
 local call, key, number, id, link = redis.call, KEYS[2], tonumber(ARGV[4]), nil, last_link
-for i = 6, #ARGV do
+for i = 7, #ARGV do
   id = prefix .. string.format('%.0f', number)
-  link = (link * 1000003 + unpack_number('<I4', ARGV[5], 4 * i - 23) + ms + number) % 4294967296
+  link = (link * 1000003 + unpack_number('<I4', ARGV[5], 4 * i - 27) + ms + number) % 4294967296
   call('XADD', key, id, 'p', ARGV[i] .. pack_number('<I4', link))
   number = number + 1
 end
 redis.call('HSET', KEYS[1], 'last', id, 'last_link', link)
+if KEYS[3] then call('XADD', KEYS[3], 'MAXLEN', '~', KEPT, '*', 'i', ARGV[6], 'e', id) end
 return {'ok', between, known_link, prefix}
 """,
 )
@@ -150,13 +156,44 @@ return {'ok', found, known_link}
 """,
 )
 
-# KEYS heads. Returns the last entry of each log, nothing for a deleted model. The keys share no hash tag: not for a
-# cluster.
+# KEYS incarnations, heads... ARGV incarnations. Returns the last entry of each log, nothing for a deleted or replaced
+# model. The keys share no hash tag: not for a cluster.
 ENDS = Script(
     """
 local ends = {}
-for i, head in ipairs(KEYS) do ends[i] = redis.call('HGET', head, 'last') end
+for i, incarnation in ipairs(ARGV) do
+  ends[i] = redis.call('HGET', KEYS[1], incarnation) and redis.call('HGET', KEYS[1 + i], 'last')
+end
 return {'ok', ends}
+""",
+)
+
+# KEYS changes. ARGV id and text of the last known entry (0-0 for an empty stream, "" if unknown), maximum entries.
+# Returns whether no change after it is missing, the id and text of the last entry that was read, and incarnations with
+# the last entries of their logs ("" for a deleted model) in turn. If changes may be missing, it skips to the end. An id
+# may be assigned again after a loss, but not with the same text, because ids of log entries are never assigned again.
+CHANGED = Script(
+    _KEPT,
+    """
+local function text_of(entry) return entry[2][2] .. ' ' .. entry[2][4] end
+local key, id, text, found, first = KEYS[1], ARGV[1], ARGV[2], {}, 2
+if id == '0-0' then
+  first = redis.call('XLEN', key) < KEPT and 1
+elseif id == '' then
+  first = nil
+end
+if first then found = redis.call('XRANGE', key, id, '+', 'COUNT', ARGV[3] + 1) end
+if first == 2 and not (found[1] and found[1][1] == id and text_of(found[1]) == text) then first = nil end
+if not first then found = redis.call('XREVRANGE', key, '+', '-', 'COUNT', 1) end
+local last = found[#found]
+if last then id, text = last[1], text_of(last) else id, text = '0-0', '' end
+local ends, changes = {}, {}
+for i = first or 2, #found do ends[found[i][2][2]] = found[i][2][4] end
+for incarnation, last_id in pairs(ends) do
+  changes[#changes + 1] = incarnation
+  changes[#changes + 1] = last_id
+end
+return {'ok', first and 1 or 0, id, text, changes}
 """,
 )
 
@@ -308,10 +345,11 @@ return {'ok', text}
 """,
 )
 
-# KEYS models, staged, gone, bell, names, used, followers, incarnations. ARGV for each model: name, incarnation or ''
+# KEYS models, staged, gone, changes, names, used, followers, incarnations. ARGV for each model: name, incarnation or ''
 # for a new name, that of the successor, its spec, members of `followers` for the model and for the successor or ''.
 NAME = Script(
     NOW,
+    _KEPT,
     """
 local done = true
 for i = 1, #ARGV, 6 do
@@ -337,7 +375,7 @@ for i = 1, #ARGV, 6 do
   if ARGV[i + 5] ~= '' then redis.call('ZADD', KEYS[7], 0, ARGV[i + 5]) end
   if ARGV[i + 1] ~= '' and ARGV[i + 1] ~= ARGV[i + 2] then
     redis.call('HSET', KEYS[3], ARGV[i + 1], ARGV[i])
-    redis.call('XADD', KEYS[4], 'MAXLEN', '~', 1000, '*', 'i', ARGV[i + 1])
+    redis.call('XADD', KEYS[4], 'MAXLEN', '~', KEPT, '*', 'i', ARGV[i + 1], 'e', '')
   end
 end
 return {'ok'}
@@ -353,9 +391,10 @@ return {'ok'}
 """,
 )
 
-# KEYS models, gone, bell, names, used, followers, incarnations. ARGV name, incarnation, member of `followers`, '1' if
-# the record is damaged, so that even its incarnation may be wrong.
+# KEYS models, gone, changes, names, used, followers, incarnations. ARGV name, incarnation, member of `followers`, '1'
+# if the record is damaged, so that even its incarnation may be wrong.
 UNNAME = Script(
+    _KEPT,
     """
 local value = redis.call('HGET', KEYS[1], ARGV[1])
 local is_there = value and string.match(value, '^%d+') == ARGV[2]
@@ -367,7 +406,7 @@ redis.call('ZREM', KEYS[6], ARGV[3])
 redis.call('HDEL', KEYS[7], ARGV[2])
 if not is_there then return {'ok'} end
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[1])
-redis.call('XADD', KEYS[3], 'MAXLEN', '~', 1000, '*', 'i', ARGV[2])
+redis.call('XADD', KEYS[3], 'MAXLEN', '~', KEPT, '*', 'i', ARGV[2], 'e', '')
 return {'ok'}
 """,
 )
@@ -450,18 +489,6 @@ USE = Script(
     """
 for i = 1, #ARGV, 2 do redis.call('ZADD', KEYS[1], 'XX', 'GT', now_ms() - tonumber(ARGV[i + 1]), ARGV[i]) end
 return {'ok'}
-""",
-)
-
-# KEYS models. ARGV names and incarnations in turn. Returns the deleted ones.
-MISSING = Script(
-    """
-local missing = {}
-for i = 1, #ARGV, 2 do
-  local value = redis.call('HGET', KEYS[1], ARGV[i])
-  if not value or string.match(value, '^%d+') ~= ARGV[i + 1] then missing[#missing + 1] = ARGV[i + 1] end
-end
-return {'ok', missing}
 """,
 )
 

@@ -82,7 +82,7 @@ class RedisStore:
         self.engine.connection = connection
         await connection.command("SETNX", FORMAT_NUMBER, FORMAT)
         await self._format()
-        await self._watcher.begin()
+        await self._watcher.wait("", 0.0)  # a user who may not run scripts is refused at once
         self._take(found)
         if self.logs.unusable is not None:
             raise StoreUnusable(self.logs.unusable.detail)

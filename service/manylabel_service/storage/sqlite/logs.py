@@ -3,14 +3,14 @@
 import asyncio
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from functools import lru_cache
 
 from manylabel_service.errors import LogLost, LogTrimmed, ModelDamaged, ModelGone
 from manylabel_service.storage.checksums import damaged_entry, next_link
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import Entry, ModelMeta, position_key
+from manylabel_service.storage.protocol import Entry, LogChanges, ModelMeta, position_key
 from manylabel_service.storage.sqlite.engine import Part, in_writer
 from manylabel_service.storage.sqlite.tables import LAST_NUMBER, NUMBER_BITS, Log
 
@@ -66,10 +66,21 @@ class SQLiteLogs(Part):
                 counts[record] = max(0, self._tables.log(record).last - number_of(position))
         return counts
 
-    async def changed(self, positions: Mapping[ModelMeta, str], seconds: float) -> list[ModelMeta]:
+    @in_writer
+    def ends(self, records: Collection[ModelMeta]) -> dict[int, str | None]:
+        ends: dict[int, str | None] = {}
+        for record in records:
+            with suppress(ModelDamaged):
+                try:
+                    ends[record.incarnation] = str(self._tables.log(record).last)
+                except ModelGone:
+                    ends[record.incarnation] = None
+        return ends
+
+    async def changed(self, after: str, seconds: float) -> LogChanges:
         await self.gate.until_closed(asyncio.sleep(seconds))  # no other process can open the directory
         await self._look()
-        return []
+        return LogChanges(after, {}, complete=True)
 
     @in_writer
     def _look(self) -> None:

@@ -54,6 +54,26 @@ def test_only_the_first_models_have_series_of_their_own(serve: Callable[..., Tes
         assert models_in(scrape(client)) == {"b", "c", "_others"}, "a deleted model makes room"
 
 
+def test_a_scrape_reaches_only_models_with_series(
+    serve: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve(metrics_models=2) as client:
+        for name in "abcd":
+            update(client, create(client, name))
+        scrape(client)
+        registry, reached = client.app.state.context.registry, set[str]()  # type: ignore[attr-defined]
+        resident = registry.resident
+
+        def noted(*names: Any) -> list[Any]:
+            found: list[Any] = resident(*names)
+            reached.update(model.name for model in found)
+            return found
+
+        monkeypatch.setattr(registry, "resident", noted)
+        assert value(scrape(client), "manylabel_resident_models") == 4
+        assert reached == {"a", "b"}
+
+
 def update(client: TestClient, address: str) -> None:
     client.post(f"{address}/update", json={"x": {"f": 1}, "y": ["l"]}).raise_for_status()
 
