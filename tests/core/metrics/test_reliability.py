@@ -217,7 +217,7 @@ def test_probabilities_of_another_shape_change_nothing(shape: tuple[int, ...]) -
     prequential = Prequential()
     given = np.zeros((2, 4)), as_targets([[1, 0, 1], [0, 1, 0]]), np.array([3, 3])
     before = bits(prequential)
-    with pytest.raises(ValueError, match=r"^probabilities: "):
+    with pytest.raises(ValueError, match=r"^probabilities must have"):
         prequential.update(*given, np.zeros(shape))
     assert bits(prequential) == before
 

@@ -278,7 +278,7 @@ def test_a_decision_has_each_column_once():
     first, second = decision._candidates[:, _pass.COLUMN]
     assert first < second
     values[_pass.HEADER + _pass.FIELDS + _pass.COLUMN] = first
-    with pytest.raises(ValueError, match="ascending columns"):
+    with pytest.raises(ValueError, match="ascending integers"):
         Decision(values).check()
 
 

@@ -25,8 +25,8 @@ def test_positions_and_times_are_told_apart(value: str, expected: str | int) -> 
     [
         ("2026-11-29", "a time with an offset"),
         ("2026-11-29T10:00:00", "a time with an offset"),
-        ("2026-11-29T11:00:00 01:00", "must have its + written as %2B"),
-        ("2026-11-29 11:00:00 0100", "must have its + written as %2B"),
+        ("2026-11-29T11:00:00 01:00", r"must have its \+ written as %2B"),
+        ("2026-11-29 11:00:00 0100", r"must have its \+ written as %2B"),
         ("yesterday", "a time with an offset"),
     ],
 )
