@@ -183,5 +183,5 @@ def _checked(arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], NDArray[
     data, offsets = arrays["bytes"], arrays["offsets"]
     # Offsets are compared, because the difference of two int64 can overflow.
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(data) or (offsets[1:] < offsets[:-1]).any():
-        raise ValueError(f"offsets must ascend from 0 to {len(data)}, the length of bytes")
+        raise ValueError(f"offsets: the numbers must ascend from 0 to {len(data)}, the length of bytes")
     return data, offsets

@@ -61,7 +61,7 @@ def test_a_large_list_of_stored_predictions_is_refused(client: TestClient) -> No
     few = {**MANY, "top": 1, "examples": MANY["examples"][:9]}
     ok(client.post("/v1/models/m/predict?keep=true", json=few))
     for order in ("newest", "uncertainty"):
-        assert "ask for fewer" in too_large(client.get(f"/v1/models/m/predictions?limit=9&order={order}"))
+        assert "request fewer" in too_large(client.get(f"/v1/models/m/predictions?limit=9&order={order}"))
     assert len(ok(client.get("/v1/models/m/predictions?limit=1"))["predictions"]) == 1
 
 

@@ -76,7 +76,7 @@ def test_an_entry_counts_the_examples_of_the_rarer_label() -> None:
 )
 def test_damaged_dismissals(rows: Any) -> None:
     packed = np.frombuffer(msgpack.packb(rows), dtype=np.uint8)
-    with pytest.raises(ValueError, match=r"dismissals|expected|unpack"):
+    with pytest.raises(ValueError, match=r"dismissal|expected|unpack"):
         Dismissals.from_array(packed, 2)
 
 

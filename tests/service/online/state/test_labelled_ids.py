@@ -102,7 +102,7 @@ def test_the_oldest_ids_are_forgotten_and_expire(monkeypatch: pytest.MonkeyPatch
         ids.add(ulid(ms))
     assert (ids.floor, len(ids)) == (ulid(5), 2)
     for old in (ulid(5), ulid(4)):
-        with pytest.raises(PredictionExpired, match="because 2 later predictions"):
+        with pytest.raises(PredictionExpired, match="2 later predictions"):
             ids.check([old], [Labels.all_of(())], list)
     ids.check([ulid(5, random=1), ulid(6)], [Labels.all_of(())] * 2, list)
     ids.add(ulid(6))

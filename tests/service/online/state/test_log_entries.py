@@ -157,7 +157,7 @@ def test_a_malformed_pause_is_unreadable(facts: list[object]) -> None:
 @for_each("stream", [None, StreamPart("s", (1,)), StreamPart("s", (2, 1)), StreamPart("s", (0, 1))])
 def test_an_update_with_mismatched_parts_is_not_written(stream: StreamPart | None) -> None:
     examples = (Example(Features(None, None, np.ones(1, np.float32)), Labels.all_of([])),) * 2
-    with pytest.raises(ValueError, match="2 examples must have as many"):
+    with pytest.raises(ValueError, match="2 examples need 2"):
         encode(Update(examples, prediction_ids=("a",) if stream is None else None, stream=stream))
 
 
