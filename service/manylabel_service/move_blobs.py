@@ -45,7 +45,8 @@ def main() -> int:
     except (ServiceError, ValueError, OSError) as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 1
-    sys.stdout.write(f"moved {moved.blobs:,} blobs, {moved.size_bytes:,} bytes, to {given.to or 'the store'}\n")
+    blobs = f"{moved.blobs:,} {'blob' if moved.blobs == 1 else 'blobs'}"
+    sys.stdout.write(f"moved {blobs}, {moved.size_bytes:,} bytes, to {given.to or 'the store'}\n")
     for reason in moved.damaged.values():
         sys.stderr.write(f"{PROGRAM}: not moved: {reason}\n")
     if moved.unfinished:

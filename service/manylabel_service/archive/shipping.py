@@ -60,7 +60,7 @@ from manylabel_service.online.state.log_entries import decode
 from manylabel_service.online.updates.files import ModelFiles
 from manylabel_service.settings import Settings
 from manylabel_service.storage import SEED, START, Entry, ModelMeta, SnapshotMeta, Store, position_key
-from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, ObjectMissing, Place
+from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, ObjectMissing, Place, PlaceUnavailable
 from manylabel_service.trained.version_store import BLOBS as VERSION_BLOBS
 from manylabel_service.trained.version_store import KIND as VERSIONS
 from manylabel_service.webhooks.webhook import DEFINITIONS as WEBHOOKS
@@ -142,6 +142,7 @@ class Shipper:
         self._models: dict[int, ArchivedModel] = {}
         self._blobs: dict[str, ArchivedBlob] = {}
         self._contents: str | None = None
+        self._newest_ms = 0
 
     async def ship(self) -> Shipped:
         """Write new data and remove unneeded objects; return the counts of written objects.
@@ -151,6 +152,7 @@ class Shipper:
         before = self._writer.shipped
         if self._origin is None:
             await self._begin()
+        await self._find_newest()
         await self._ship_documents()
         models = []
         for record in await self._store.models.all():
@@ -456,13 +458,24 @@ class Shipper:
 
     # -- catalogue and objects ----------------------------------------------------------------------
 
+    async def _find_newest(self) -> None:
+        """Find the time of the newest catalogue. If the place has lost the newest one, for example because its volume
+        is not mounted, raise `PlaceUnavailable`: more data would leave a gap in the archive."""
+        prefix = layout.catalogue_prefix(self._id)
+        newest_ms = max(map(layout.unix_ms, await self._place.keys(prefix)), default=0)
+        if newest_ms < self._newest_ms:
+            self._cursors.clear()  # their ends may be elsewhere
+            raise PlaceUnavailable(
+                f"the archive no longer has its newest catalogue, {prefix}{self._newest_ms:015d}-...: mount the volume "
+                "that has it; if it was deleted, restart the server, which completes the archive"
+            )
+        self._newest_ms = newest_ms
+
     async def _put_catalogue(self) -> None:
-        keys = await self._place.keys(layout.catalogue_prefix(self._id))
-        newest = max(map(layout.unix_ms, keys), default=0)
         made = StoreCatalogue.model_construct(
             format=1,
             store=self._id,
-            unix_ms=max(self._clock(), newest + 1),  # the clock may have been set back
+            unix_ms=max(self._clock(), self._newest_ms + 1),  # the clock may have been set back
             closed=self._closed,
             documents=self._documents,
             models=tuple(self._models.values()),
@@ -473,7 +486,7 @@ class Shipper:
             return
         key = layout.catalogue_key(self._id, made.unix_ms, secrets.token_hex(4))
         await self._writer.put(key, await asyncio.to_thread(made.to_bytes))
-        self._contents = contents
+        self._contents, self._newest_ms = contents, made.unix_ms
 
 
 def _decoded(data: bytes) -> tuple[str, list[Entry]] | None:

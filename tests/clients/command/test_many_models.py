@@ -29,6 +29,7 @@ def test_models_of_a_prefix_are_made_like_a_template_exported_and_deleted(
     deleted = manylabel("models", "delete-all", prefix, "--yes")
     assert (deleted.status, deleted.out) == (0, f"deleted {prefix}a\ndeleted {prefix}t\n")
     assert client.models(prefix) == []
+    assert manylabel("models", "delete-all", prefix, "--yes").out == f"no model's name begins with {prefix}\n"
     assert manylabel("models", "--prefix", prefix).out == f"no model's name begins with {prefix}\n"
     restored = client.upload_model(f"{prefix}a", data)
     assert restored.labels().labels[0].title == "First"

@@ -104,6 +104,31 @@ async def test_an_archive_that_was_away_longer_than_the_history(place: FilePlace
     assert await restored_state(place, new_store) == last_state(origin)
 
 
+async def test_an_archive_that_is_not_mounted_gets_no_gap(place: FilePlace, new_store: Make) -> None:
+    """The directory of an archive that is not mounted is empty, or has another archive of the same store."""
+    origin = await start_origin(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.learn(3)
+    await origin.shipper.ship()
+    mounted = place._root.rename(place._root.with_name("mounted"))
+    await origin.learn(3)
+    with pytest.raises(PlaceUnavailable, match="mount the volume"):
+        await origin.shipper.ship()
+    assert not place._root.exists()
+    passes = shipper(origin.store, place)  # a server that starts without the volume begins another archive
+    await passes.ship()
+    place._root.rename(place._root.with_name("local"))
+    mounted.rename(place._root)
+    await origin.learn(3)
+    with pytest.raises(PlaceUnavailable):
+        await passes.ship()
+    await origin.shipper.ship()
+    assert await restored_state(place, new_store) == last_state(origin)
+    await origin.learn(3)
+    await shipper(origin.store, place).ship()
+    assert await restored_state(place, new_store) == last_state(origin)
+
+
 async def roll_back(origin: Origin, to: str) -> None:
     replica = await origin.replica()
     await replica.rollback(to)

@@ -15,7 +15,10 @@ from manylabel_clients.command.output.text import count_of
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.responses import LabelPage, LabelStatus, Updated
 
-GROUPS_HELP = "JSON: groups, each with name, labels and choose (one or at_most_one), and parents, by child."
+GROUPS_HELP = (
+    'JSON file: {"groups": [{"name": "priority", "labels": ["low", "high"], "choose": "one"}], '
+    '"parents": {"refund": "billing"}}, or with "choose": "at_most_one".'
+)
 Label = Annotated[str, Argument(help="Label.")]
 COLUMNS = ("label", "examples", "frequency", "first", "last", "F1", "window F1", "threshold", "alarms")
 

@@ -131,7 +131,7 @@ def _follow(model: str | None, start: str, until: str | None) -> dict[str, str] 
 def fork(
     client: Client,
     name: ModelName,
-    source: Annotated[str, Argument(metavar="MODEL", help="Model to start from.")],
+    source: Annotated[str, Argument(metavar="SOURCE", help="Model to start from.")],
     at: Annotated[
         str | None,
         Option(metavar="TIME|POSITION", help="A time with an offset, or a position of the log. Default: now."),
@@ -150,7 +150,7 @@ def fork(
 def like(
     client: Client,
     name: ModelName,
-    template: Annotated[str, Argument(metavar="MODEL", help="Model with the settings.")],
+    template: Annotated[str, Argument(metavar="TEMPLATE", help="Model with the settings.")],
     as_json: AsJson = False,
 ) -> None:
     """Create a model that has learnt nothing, with the spec, labels, groups and promise of another.
@@ -192,7 +192,10 @@ def delete_all(
     Example: `manylabel models delete-all customer-17-`
     """
     confirm(f"Delete all models whose names begin with {prefix}, and all they have learnt?", yes)
-    for name in client.delete_models(prefix, followers=followers):
+    deleted = client.delete_models(prefix, followers=followers)
+    if not deleted:
+        click.echo(f"no model's name begins with {prefix}")
+    for name in deleted:
         click.echo(f"deleted {name}")
 
 
