@@ -62,7 +62,7 @@ def test_a_dataset_has_the_truth_of_all_labels() -> None:
     found = dataset(*rows, field="label")
     assert (found.label_names, found.Y.toarray().tolist()) == (("SPORT",), [[1], [0], [0]])
     assert (found.labelled.tolist(), found.report.unlabelled) == ([True, True, False], 1)
-    with pytest.raises(BadDataset, match="online models also learn partial labels"):
+    with pytest.raises(BadDataset, match="only online models learn partial labels"):
         dataset(*rows, row("reject", label="NEWS"), field="label")
     chosen = dataset(row("accept", options=OPTIONS, accept=["NEWS"]), field="accept")
     assert chosen.Y.toarray().tolist() == [[0, 1]]
