@@ -16,7 +16,7 @@ HEAD = """\
 
 Set each option as a flag (`--data-dir`), an environment variable (`MANYLABEL_DATA_DIR`) or a key in the TOML file
 named by `--config` or `MANYLABEL_CONFIG`. Flags override the environment, which overrides the file.
-`manylabel serve --help` lists the same settings.
+`manylabel serve --help` lists the same settings. A size in bytes has no unit: write 8388608 for 8 MiB.
 
 ```toml
 data_dir = "/var/lib/manylabel"

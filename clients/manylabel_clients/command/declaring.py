@@ -105,10 +105,10 @@ class Commands(click.Group):
         """Return the names of the commands."""
         return list(self.commands)
 
-    def make_context(self, *args: Any, **settings: Any) -> click.Context:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments of the group; a usage error is printed as one line."""
         with _one_line():
-            return super().make_context(*args, **settings)
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Invoke a command. Ctrl-C ends it with the status that shells expect; a usage error is printed as one line."""
@@ -122,6 +122,12 @@ class Commands(click.Group):
         """Write the list of commands, each with its wrapped summary."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, one.get_short_help_str(MAX_SUMMARY)) for name, one in self.commands.items()])
+
+
+class _Command(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with _one_line():
+            return super().parse_args(ctx, args)
 
 
 class _UsageError(click.UsageError):
@@ -147,7 +153,7 @@ def _one_line() -> Iterator[None]:
 
 def command(function: Callable[..., object], name: str | None = None, **settings: Any) -> click.Command:
     """Return the command that calls a function; `settings` are attributes of click's commands."""
-    return click.Command(name or function.__name__.replace("_", "-"), **_parts(function), **settings)
+    return _Command(name or function.__name__.replace("_", "-"), **_parts(function), **settings)
 
 
 def group(

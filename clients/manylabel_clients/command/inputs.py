@@ -157,7 +157,8 @@ def _rows(path: Path, labelled: bool, labels: str | None, table: TableOptions) -
     for line, x, y, weight, ref in read_rows(path, labels, table):
         if y is None and labelled:
             raise Failure(
-                f"{path}, line {line}: its labels are unknown; add --empty none if an empty cell means no label"
+                f"{path}, line {line}: its labels are unknown; add --empty none if an empty cell means no label, "
+                "or use feed, which omits such rows"
             )
         yield Item(f"line {line}", x, y, weight, ref)
 

@@ -72,8 +72,8 @@ MAX_FIELDS = 1_000
 _LIST_PART = re.compile(r"""^[\[{]|[\]}]$|^["'].*["']$|^<.*>|\|""")
 
 
-def label_warnings(counts: Mapping[str, int], n_rows: int) -> Iterator[str]:
-    """Yield warnings about the labels."""
+def label_warnings(counts: Mapping[str, int], n_rows: int, *, mergeable: bool = False) -> Iterator[str]:
+    """Yield warnings about the labels; `mergeable` is whether the reader has the option `merge_alike` for them."""
     for label, count in islice(((label, n) for label, n in counts.items() if n >= n_rows > 1), EXAMPLES):
         yield f"label {shown(label)} is on every row ({count:,})"
     for label in islice((label for label, n in counts.items() if not n), EXAMPLES):
@@ -82,7 +82,8 @@ def label_warnings(counts: Mapping[str, int], n_rows: int) -> Iterator[str]:
     alike.add(counts)
     for group in alike.groups()[:EXAMPLES]:
         listed = ", ".join(f"{label!r} ({counts[label]:,})" for label in group[:EXAMPLES])
-        yield f"labels {listed} differ only in case, spaces or Unicode form"
+        remedy = "; merge_alike makes them one label" if mergeable else ""
+        yield f"labels {listed} differ only in case, spaces or Unicode form{remedy}"
     strange = [label for label in counts if _LIST_PART.search(label)]
     if strange:
         yield f"labels look like parts of a list, such as {shown(strange[0])}: state the separator"
@@ -148,7 +149,7 @@ class ExamplesReport:
             if len(kinds) > 1:
                 counts = ", ".join(f"{found.kinds[kind]:,} {kind}" for kind in kinds)
                 warnings.append(f"field {shown(name)} has values of several kinds: {counts}")
-        warnings += label_warnings(self._labels, self._n_rows - self._n_unlabelled)
+        warnings += label_warnings(self._labels, self._n_rows - self._n_unlabelled, mergeable=True)
         rows, unlabelled = self._n_rows, self._n_unlabelled
         first = tuple(self._first)
         return TableReport(rows, tuple(columns), self._labels, unlabelled, first=first, warnings=tuple(warnings))

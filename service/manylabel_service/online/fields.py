@@ -220,15 +220,24 @@ def _warnings_of_lengths(lengths: dict[int, int]) -> list[str]:
     return [f"had vectors of {listed} numbers" + (f": only {settled[0]:,} are accepted now" if settled else "")]
 
 
+_SEND_ONE = "each is another feature; send one kind"
+
+
 def _warnings_of_kinds(kinds: list[str], n_number: float, n_category: float, counts: FeatureCounts | None) -> list[str]:
     if len(kinds) < 2:
         return []
     n = n_number + n_category
     if "vector" in kinds or counts is None or not n:
-        return [f"was a {' in some examples and a '.join(kinds)} in others: each is another feature"]
+        return [f"was a {' in some examples and a '.join(kinds)} in others: {_SEND_ONE}"]
     shares = n_number / n, n_category / n
-    each = " and ".join(f"a {kind} in {100 * share:.0f} %" for kind, share in zip(kinds, shares, strict=True))
-    return [f"was {each} of its examples: each is another feature"]
+    each = " and ".join(f"a {kind} in {_percent(share)}" for kind, share in zip(kinds, shares, strict=True))
+    return [f"was {each} of its examples: {_SEND_ONE}"]
+
+
+def _percent(share: float) -> str:
+    if 0.01 <= share <= 0.99:
+        return f"{100 * share:.0f} %"
+    return "less than 1 %" if share < 0.5 else "more than 99 %"
 
 
 def _warnings_of_levels(column: int, counts: FeatureCounts) -> list[str]:

@@ -103,6 +103,9 @@ def test_examples_are_forgotten_and_the_receipt_is_shown(manylabel: Command, cli
     (receipt,) = model.receipts()
     assert receipt.id in done.out
     position = model.log()[0]["position"]
+    asked = manylabel("forget", name, "--position", position)
+    assert f"Forget all examples of {name} at position {position}, permanently?" in asked.out + asked.err
+    assert model.status().updates == 2
     shown = json.loads(manylabel("forget", name, "--position", position, "--yes", "--json").out)
     assert (shown["status"], shown["examples"], model.status().updates) == ("done", 2, 0)
     assert "has no such example" in manylabel("forget", name, "--ref", "nobody", "--yes").out

@@ -60,6 +60,7 @@ def test_what_is_left_out_is_counted(manylabel: Command, client: Client, name: s
     assert "note: column 'code' has codes with leading zeros" in fed.err
     refused = manylabel("update", name, str(table), "--tags", "tags")
     assert (refused.status, "line 2: its labels are unknown; add --empty none" in refused.err) == (1, True)
+    assert "use feed, which omits such rows" in refused.err
     updated = manylabel("update", name, str(table), "--tags", "tags", "--empty", "none", "--number", "code").checked()
     assert "60 examples learnt" in updated.out
     assert model.status().updates == 100

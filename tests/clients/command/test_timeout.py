@@ -84,7 +84,7 @@ def test_the_timeout_applies_to_a_call_with_its_retries(seconds: str | None, pat
         (["models", "--json", "show", "m"], "put it after show"),
         (["keys", "--timeout", "3", "list"], "put it after list"),
         (["jobs", "--state", "queued", "show", "j"], "put it after show"),
-        (["models", "create", "m", "--algorithm"], "--algorithm"),
+        (["models", "create", "m", "--algorithm"], "requires an argument (see manylabel models create --help)"),
         (["models", "plot", "m", "--kind", "pie"], "not 'pie'"),
         (["models", "plot", "m", "--out", "scores.gif"], "must end in .png, .svg, .pdf, not 'scores.gif'"),
         (["export-model", "m", "--to", "pickle", "-o", "x"], "must be one of onnx, python, json, not 'pickle'"),

@@ -546,6 +546,14 @@ def test_a_call_that_waits_for_a_compilation_lasts_while_more_is_compiled() -> N
     assert len(stuck.requests) < 9
 
 
+def test_attempts_do_not_count_while_a_function_is_compiled() -> None:
+    waiting = replace(RETRY, attempts=2, wait_compiling=True, patience_seconds=99)
+    fake = FakeServer(*[compiling(8, retry_after=1)] * 20, ok(STATUS))
+    fake(unsent(ModelCalls, "m", retry=replace(waiting, clock=Clock(fake))).status())
+    assert len(fake.requests) == 21
+    assert min(fake.pauses) >= 1
+
+
 def test_another_call_does_not_wait_longer_for_a_compilation() -> None:
     fake = FakeServer(*[compiling(done, retry_after=0) for done in range(9)])
     with pytest.raises(Unavailable) as caught:

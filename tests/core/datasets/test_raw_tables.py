@@ -342,6 +342,10 @@ def test_alike_labels_are_merged_on_request() -> None:
         ["Rock", "Cafe\u0301"],
         ["Cafe\u0301", "Rock"],
     ]
+    remedy = "labels 'Rock' (1), 'rock' (2), 'ROCK' (1) differ only in case, spaces or Unicode form; merge_alike makes"
+    assert any(warning.startswith(remedy) for warning in report_of(text, tags="l").warnings)
+    columns = report_of("a,x,X\n1,0,1\n2,1,0\n", label_columns=["x", "X"])
+    assert "merge_alike" not in " ".join(columns.warnings)
     dataset = read_csv(io.BytesIO(text.encode()), tags="l", merge_alike=True)
     assert dataset.label_names == ("Rock", "jazz", "Cafe\u0301")
     assert dataset.Y.toarray().tolist() == [[1, 1, 0], [1, 0, 1], [1, 0, 1]]

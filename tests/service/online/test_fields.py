@@ -59,13 +59,22 @@ def test_fields_have_kinds_shares_and_values() -> None:
             [named(k=1)] * 8 + [named(**{"k=no": 1})] * 2,
             "k",
             "mixed",
-            ["was a number in 80 % and a category in 20 % of its examples: each is another feature"],
+            ["was a number in 80 % and a category in 20 % of its examples: each is another feature; send one kind"],
+        ),
+        (
+            [named(k=1)] * 264 + [named(**{"k=1,5": 1})],
+            "k",
+            "mixed",
+            [
+                "was a number in more than 99 % and a category in less than 1 % of its examples: "
+                "each is another feature; send one kind"
+            ],
         ),
         (
             [named(k=1)] * 2 + [vector(k=[1, 2])],
             "k",
             "mixed",
-            ["was a number in some examples and a vector in others: each is another feature"],
+            ["was a number in some examples and a vector in others: each is another feature; send one kind"],
         ),
         ([vector(k=[1, 2]), vector(k=[1])], "k", "vector", ["had vectors of 2 and 1 numbers"]),
         (
@@ -145,7 +154,7 @@ def test_without_the_counts_of_the_scaling_there_are_no_shares() -> None:
     fields = listed(taught(*[named(k=1), named(**{"k=no": 1})] * 4, scaling="none"))
     assert (fields["k"]["kind"], fields["k"]["count"], fields["k"]["share"]) == ("mixed", None, None)
     assert fields["k"]["warnings"] == [
-        "was a number in some examples and a category in others: each is another feature"
+        "was a number in some examples and a category in others: each is another feature; send one kind"
     ]
 
 

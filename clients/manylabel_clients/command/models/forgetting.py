@@ -43,7 +43,10 @@ def forget(
     ] = None,
     position: Annotated[
         list[str] | None,
-        Option(metavar="POSITION", help="Instead of --ref: position of an entry of the log. Repeatable."),
+        Option(
+            metavar="POSITION",
+            help="Instead of --ref: position of an entry of the log, whose examples are all forgotten. Repeatable.",
+        ),
     ] = None,
     yes: Yes = False,
 ) -> ForgetReceipt:
@@ -55,7 +58,8 @@ def forget(
     """
     if bool(ref) == bool(position):
         raise click.BadParameter("give either --ref or --position", param_hint="--ref")
-    confirm(f"Forget the examples of {model} with {', '.join(ref or position or ())}, permanently?", yes)
+    which = f"with {', '.join(ref)}" if ref else f"at position {', '.join(position or ())}"
+    confirm(f"Forget all examples of {model} {which}, permanently?", yes)
     handle = client.model(model)
     receipt = handle.forget(refs=ref or None, positions=position or None)
     while receipt.status == "running":

@@ -101,8 +101,9 @@ def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[http
         asked_seconds = _retry_after(error)
         if retry.wait_compiling and (compiling := compiling_in(error)) is not None:
             asked_seconds = min(asked_seconds or 0.0, COMPILING_SECONDS)
+            failures = 1
             if compiling.done > compiled:
-                failures, started, compiled = 1, retry.clock(), compiling.done
+                started, compiled = retry.clock(), compiling.done
         spent_seconds = retry.clock() - started
         wait_seconds = retry.wait_seconds(failures, asked_seconds, spent_seconds) if may_repeat else None
         if wait_seconds is None:

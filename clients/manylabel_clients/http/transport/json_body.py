@@ -55,7 +55,7 @@ def _scalar(value: Any) -> Any:
     if isinstance(value, Decimal):
         return float(value)
     if hasattr(value, "isoformat"):
-        raise TypeError(f"has {value!r}: send a date or time as a number, such as a count of days, or as a string")
+        raise TypeError(f"has {value!r}: send a date as a number, such as days since 1970-01-01, or as a string")
     raise TypeError(f"has {value!r}, which is neither a number nor a name")
 
 

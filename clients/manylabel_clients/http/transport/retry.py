@@ -36,7 +36,7 @@ class Retry:
     ends later, the error is raised at once.
     """
     wait_compiling: bool = False
-    """Whether attempts and patience start again each time a server has compiled more functions."""
+    """Whether attempts do not count while a server compiles functions, and patience starts again at each function."""
     on_retry: Callable[[ManyLabelError, float], object] | None = field(default=None, repr=False, compare=False)
     """Callback before each wait, with the error of the last attempt and the seconds until the next one."""
     chance: Callable[[], float] = field(default=random.random, repr=False, compare=False)

@@ -414,7 +414,7 @@ class Table:
             yield f"{rows} unknown labels (empty cells); if an empty cell means no label, set empty to 'none'"
         if self._lists.more:
             yield f"there are more than {len(self._lists.counts):,} different lists of labels: not all are counted"
-        yield from label_warnings(counts, n_rows)
+        yield from label_warnings(counts, n_rows, mergeable=self._roles.listed is not None)
 
 
 def _as_text(column: ColumnReport) -> ColumnReport:
