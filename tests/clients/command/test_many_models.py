@@ -29,6 +29,9 @@ def test_models_of_a_prefix_are_made_like_a_template_exported_and_deleted(
     deleted = manylabel("models", "delete-all", prefix, "--yes")
     assert (deleted.status, deleted.out) == (0, f"deleted {prefix}a\ndeleted {prefix}t\n")
     assert client.models(prefix) == []
+    exported = manylabel("models", "export-all", prefix, str(tmp_path / "none.tar"))
+    assert (exported.status, exported.err) == (1, f"manylabel: no model's name begins with {prefix}\n")
+    assert not (tmp_path / "none.tar").exists()
     assert manylabel("models", "delete-all", prefix, "--yes").out == f"no model's name begins with {prefix}\n"
     assert manylabel("models", "--prefix", prefix).out == f"no model's name begins with {prefix}\n"
     restored = client.upload_model(f"{prefix}a", data)

@@ -541,6 +541,8 @@ def test_kinds_of_fields() -> None:
             {},
             "more than 1,000 different values in 1,102 rows",
         ),
+        ("low\nHigh\nhigh", {}, "such as 'High' and 'high': each is another category"),
+        ("low\nhigh\nlow ", {}, "such as 'low' and 'low ': each is another category"),
         ("12 kg\n13 kg", {}, r"numbers with the unit 'kg', such as '12 kg' \(line 2\)"),
         ("1\nhigh\n2", {"number": "c"}, r"1 of 3 values of column 'c' are not numbers, such as 'high' \(line 3\)"),
         ("\n".join(map(str, range(5001, 5021))), {}, "column 'c' counts the rows: ignore it"),

@@ -176,5 +176,5 @@ def test_more_support_vectors_than_the_budget() -> None:
 def test_offsets_of_names_that_wrap_around() -> None:
     arrays = Vocabulary(["a", "b", "c"]).state()
     offsets = np.array([0, 2**63 - 1, -(2**63), 3])
-    with pytest.raises(ValueError, match=r"^offsets: must rise"):
+    with pytest.raises(ValueError, match=r"^offsets: the numbers must ascend"):
         Vocabulary.from_state({**arrays, "offsets": offsets})

@@ -53,7 +53,7 @@ def test_it_is_the_algorithm_of_the_paper(variant: str, C: float, constant: floa
 def test_a_state_with_a_threshold_is_refused() -> None:
     state = FALT(step="implicit").partial_fit(X, Y).state()
     assert state["weights"][:, 0].any()
-    with pytest.raises(ValueError, match="weights with a first column of 0"):
+    with pytest.raises(ValueError, match=r"first column of weights \(the threshold\) must be 0"):
         PassiveAggressive().restore(state)
 
 
@@ -82,7 +82,7 @@ def test_a_kernel_state_with_a_threshold_is_refused(name: str) -> None:
     model = KernelPassiveAggressive(fit_intercept=True, budget=10).partial_fit(X, Y)
     state = model.state()
     state[name].flat[0] = 0.5
-    with pytest.raises(ValueError, match=f"{name} with a first column of 0"):
+    with pytest.raises(ValueError, match=rf"first column of {name} \(the threshold\) must be 0"):
         model.restore(state)
-    with pytest.raises(ValueError, match="coefficients with a first column of 0"):
+    with pytest.raises(ValueError, match=r"first column of coefficients \(the threshold\) must be 0"):
         KernelPassiveAggressive().restore(KernelFALT().partial_fit(X, Y).state())

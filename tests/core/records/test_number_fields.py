@@ -142,5 +142,5 @@ def test_json_that_no_records_lead_to_is_refused(change: dict) -> None:
 
 @pytest.mark.parametrize("value", [None, [], "x", {}, {"always": ["a"]}])
 def test_json_of_another_form_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match="number fields: expected"):
+    with pytest.raises(ValueError, match="number fields: the fields must be"):
         NumberFields.from_json(value)

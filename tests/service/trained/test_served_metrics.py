@@ -241,7 +241,7 @@ class TestFold:
         rng = random.Random(0)
         model = self.folded([self.update(1, [1, 1, 1], partial(rock=True), new_id(rng))])
         assert model.answers is not None
-        with pytest.raises(ValueError, match="does not match"):
+        with pytest.raises(ValueError, match="differs from the number of updates"):
             model.answers.check(2, model.labelled.parts)
         with pytest.raises(ValueError, match="not measured"):
             ServedMetrics().check(0, model.labelled.parts)

@@ -1,5 +1,7 @@
 """`manylabel models`: list, create, show, delete."""
 
+import io
+import tarfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,6 +9,7 @@ import click
 
 from manylabel_clients.command.data.files import field_names
 from manylabel_clients.command.declaring import Argument, Option, group
+from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.models import labels as of_labels
 from manylabel_clients.command.models.label_next import predictions
 from manylabel_clients.command.models.plot import plot
@@ -210,6 +213,10 @@ def export_all(
     Example: `manylabel models export-all customer-17- customer-17.tar`
     """
     data = client.export_models(prefix)
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        names = archive.getnames()
+    if not names:
+        raise Failure(f"no model's name begins with {prefix}")
     file.write_bytes(data)
     click.echo(f"wrote {file} ({len(data):,} bytes)")
 

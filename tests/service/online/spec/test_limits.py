@@ -383,7 +383,7 @@ def test_a_state_with_forged_facts_about_limits_is_refused() -> None:
             OnlineModel.from_bytes(forged(unlimited, other))
     hashing = new_model(**limits("hash", most=1))
     learn(hashing, (named(a=1), ["x"]))
-    with pytest.raises(DamagedState, match="hashed features have no names"):
+    with pytest.raises(DamagedState, match="hashed features must have no names"):
         OnlineModel.from_bytes(forged(unlimited, {"spec": spec_of(hashing)}))
     numbered = new_model(**limits("ignore"))
     learn(numbered, (sparse(1), ["x"]))

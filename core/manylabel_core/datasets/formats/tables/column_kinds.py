@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from manylabel_core.alike import spelling
 from manylabel_core.datasets.formats import cells
 from manylabel_core.datasets.formats.tables import dates
 from manylabel_core.datasets.formats.tables.column_scan import (
@@ -344,6 +345,12 @@ class KindChooser:
                 f"column {name} has times of day, {example}; write them as minutes to have it read as numbers"
             )
         values = scan.values
+        if alike := _alike(values or ()):
+            listed = " and ".join(map(shown, alike[:2]))
+            self.warnings.append(
+                f"column {name} has categories that differ only in case, spaces or Unicode form, such as {listed}: "
+                "each is another category"
+            )
         if values is None or scan.solid < 20 or scan.n_numbers:
             return
         if _all_differ(scan):
@@ -372,6 +379,17 @@ def _words_behind_numbers(scan: ColumnScan) -> list[str]:
     is_code = len(found) > 1 and not any(is_measure for _, is_measure in words)
     is_few = len(found) <= min(MAX_UNITS, len(values) // 2 + 1)
     return found if len(words) == len(values) and is_few and not is_code else []
+
+
+def _alike(values: Iterable[str]) -> list[str]:
+    """Return the first group of alike values."""
+    groups: dict[str, set[str]] = {}
+    for value in values:
+        group = groups.setdefault(spelling(value), set())
+        group.add(value)
+        if len(group) > 1:
+            return sorted(group)
+    return []
 
 
 def _are_times(scan: ColumnScan) -> bool:
