@@ -87,7 +87,7 @@ def positive_definite(R: ArrayLike, eps: float | None = None) -> Prior:
     if largest <= 0:
         raise ValueError(f"R must have a positive eigenvalue, but its largest is {largest:.6g}")
     if eps is None:
-        # With eps on both ends: smallest + eps = FLOOR * (largest + eps).
+        # Adding eps raises every eigenvalue by eps, so the solution has smallest + eps = FLOOR * (largest + eps).
         eps = max(0.0, float((FLOOR * largest - smallest) / (1 - FLOOR)))
     elif not (np.isfinite(eps) and eps >= 0):
         raise ValueError(f"eps must be a number of at least 0, not {eps!r}")

@@ -1,4 +1,4 @@
-"""Checked values of river's dicts of features and labels, in the order of the dict."""
+"""Conversion of river's dicts of features and labels to checked values, in the order of the dict."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any

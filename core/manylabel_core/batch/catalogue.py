@@ -29,7 +29,7 @@ class Trainer:
     unlabelled: bool = False  # whether it also learns from unlabelled rows
     weights: bool = True  # whether it accepts sample weights
     passes: int = 1  # approximate passes over the rows per iteration; they determine the number of checkpoints
-    exact: bool = False  # whether a resumed fit loses nothing, so that a checkpoint may follow any iteration
+    exact: bool = False  # whether a fit can resume after any iteration without loss
     search: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # values that a search tries by default
     # values of other parameters, tried with the kernel "rbf"
     rbf_search: Mapping[str, tuple[float | str, ...]] = field(default_factory=dict)

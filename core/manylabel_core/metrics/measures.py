@@ -98,8 +98,8 @@ MEASURES: Mapping[str, Measure] = {
                 depth=depth,
             )
             for name, title, text in (
-                ("precision_at", "P", "mean over examples of the share of the {} that were relevant"),
-                ("f1_at", "F1", "mean over examples of the F1 of predicting the {}"),
+                ("precision_at", "P", "mean share of the {} that is relevant, over the examples"),
+                ("f1_at", "F1", "mean F1 of predicting the {}, over the examples"),
                 (
                     "ndcg_at",
                     "NDCG",

@@ -144,7 +144,7 @@ def _checked_counts(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: N
     np.cumsum(lengths, out=held[1:])
     total = ends[-1] if len(ends) else 0
     if total != held[-1]:
-        raise ValueError(f"codes: must have {total} labels, like ring, not {held[-1]}")
+        raise ValueError(f"codes: must have {total} labels, as many as ring, not {held[-1]}")
     begins = np.searchsorted(held, np.concatenate([[0], ends]))
     if (held[begins[1:]] != ends).any() or runs[begins[begins < len(codes)]].any():
         raise ValueError("codes: the first code of each example must be a label")

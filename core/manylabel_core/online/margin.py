@@ -49,7 +49,7 @@ def damping(deltas: Mapping[str, float]) -> Any:
 
 
 def step_kind(steps: Mapping[str, float], text: str) -> Any:
-    """Return the parameter `step` of a learner with these kinds of steps."""
+    """Return the parameter `step` of a learner, which selects one of these kinds of steps."""
     ends = "None means 'stacked', or 'gradient' if passes are set."
     return parameter(None, Choice(tuple(steps)), NULL, text=f"{text} {ends}")
 

@@ -106,4 +106,4 @@ class Ranks(Part):
             raise ValueError("state: ranks.sketches must have ascending values with positive weights, then zeros")
         ranked = np.sort(slots[slots > 0])
         if (ranked != np.arange(1, 1 + len(ranked))).any() or (sizes[slots > 0] < MIN_VALUES).any():
-            raise ValueError("state: ranks.slots must number each feature with several values once")
+            raise ValueError("state: ranks.slots must number features with several values from 1 on, each number once")

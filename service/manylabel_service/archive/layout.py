@@ -192,7 +192,7 @@ class StoreCatalogue(BaseModel, defer_build=True):
 
     @property
     def contents(self) -> str:
-        """Digest without times: a catalogue with the same contents is not written again."""
+        """Digest of the catalogue without its times; if it has not changed, the catalogue is not written again."""
         models = tuple(model.model_copy(update={"through": ""}) for model in self.models)
         return hashlib.sha256(
             self.model_copy(update={"unix_ms": 0, "models": models}).model_dump_json().encode()

@@ -249,7 +249,7 @@ class _Restoring:
                 for key in named.keys:
                     await store.blobs.delete(key)
 
-    # -- all and one --------------------------------------------------------------------------------
+    # -- everything, or one model -------------------------------------------------------------------
 
     async def all(self, origin: Origin, until: str | int | None) -> Restored:
         """Restore everything."""

@@ -140,8 +140,8 @@ class JobService:
         return await self.submit(spec, None)
 
     async def doubts(self, incarnation: int, label: str | None) -> tuple[str, dict[str, Any]] | None:
-        """Return the newest finished list of doubts of a model, for a label or for all labels, and the id of its job;
-        None without a list."""
+        """Return the newest finished list of doubts of a model, about one label or about all labels, after the id of
+        its job; None if no list is finished."""
         return await self._found([record for record in await self._searches(incarnation) if _judges(record, label)])
 
     async def health(self, incarnation: int) -> tuple[str, dict[str, Any]] | None:

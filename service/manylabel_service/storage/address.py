@@ -33,7 +33,7 @@ def check_place(address: str, title: str) -> None:
     is_file = parts.scheme == "file" and parts.netloc in ("", "localhost") and len(parts.path) > 1
     is_bucket = parts.scheme == "s3" and bool(_BUCKET.fullmatch(parts.netloc))
     if not (is_file or is_bucket) or parts.query or parts.fragment:
-        raise ValueError(f"the address of {title} has the form {PLACE_FORM}")
+        raise ValueError(f"the address of {title} must have the form {PLACE_FORM}")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Address:
                 key_file,
             )
         except ValueError:
-            raise ValueError(f"the address of a Redis has the form {FORM}") from None
+            raise ValueError(f"the address of a Redis must have the form {FORM}") from None
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

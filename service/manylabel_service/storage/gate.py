@@ -106,9 +106,9 @@ G = TypeVar("G", bound=Gated)
 
 
 def gated(method: Callable[Concatenate[G, P], Awaitable[T]]) -> Callable[Concatenate[G, P], Coroutine[Any, Any, T]]:
-    """Guard a method by the gate of its store, which closes only after running calls have ended.
+    """Guard a method by the gate of its store. A closed gate rejects calls; closing it waits for running calls.
 
-    Calls within the method, and tasks that it starts, pass the gate until they end.
+    A running call, and the tasks that it starts, can call other guarded methods even while the gate closes.
     """
 
     @wraps(method)

@@ -52,7 +52,7 @@ class WorkerMetrics:
                     writer.write(await exposition())
                     await writer.drain()
             except (OSError, TimeoutError):
-                pass  # the other worker has exited, or retries
+                pass  # the worker that asked has exited, or will ask again
             except Exception:
                 log.exception("metrics_failed")
             finally:

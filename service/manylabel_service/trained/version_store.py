@@ -76,8 +76,8 @@ Change = Promoted | NotPromoted
 class VersionCatalogue(StoredModel):
     """Document of a model that lists its versions.
 
-    An added version has no position in the document that adds it, because the revision is not known before the write.
-    Readers use the revision of the document instead, and the next change stores it.
+    The position of a version is the revision of the document that adds it. This revision is not known before the write,
+    so the position is absent at first. Readers use the revision instead, and the next change stores it as the position.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class VersionCatalogue(StoredModel):
     served : number of the served version; None before the first.
     versions : versions by number.
     jobs : numbers of the versions made by jobs, including deleted ones.
-    changes : latest promotions and versions that were not promoted, in order.
+    changes : latest decisions about versions, promoted or not promoted, in order.
     """
 
     last: int = 0

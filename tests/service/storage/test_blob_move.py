@@ -221,7 +221,7 @@ async def test_the_command_moves_blobs_and_says_what_it_did(tmp_path: Path, addr
     assert not data.exists()
     done = await asyncio.to_thread(run, "--to", "shared", "--data-dir", str(data))
     assert done.returncode == 2
-    assert "the address of the place of blobs has the form file:///DIRECTORY or s3://BUCKET/PREFIX" in done.stderr
+    assert "the address of the place of blobs must have the form file:///DIRECTORY or s3://BUCKET/PREFIX" in done.stderr
     store = SQLiteStore(data)
     await store.open()
     await fill(store, blobs := blobs_of(5))

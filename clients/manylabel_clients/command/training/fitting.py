@@ -63,7 +63,7 @@ def measures_of(estimator: Any, trainer: str, data: Dataset) -> dict[str, float]
 
 
 def baseline_of(learnt: Dataset, data: Dataset) -> dict[str, float]:
-    """Return the same metrics for predicting the most frequent labels of the training rows."""
+    """Return the metrics of a baseline that always predicts the most frequent labels of the training rows."""
     known = learnt.take(learnt.labelled)
     scores = np.tile(frequent_labels(known.Y, known.weights), (data.n_rows, 1))
     return {name: MEASURES[name](data.Y, scores, data.weights) for name in REPORTED}

@@ -168,7 +168,7 @@ class Archive:
         found = self._call("GET", f"{path}/", params=query)
         results = found.get("results") if isinstance(found, dict) else None
         if not isinstance(results, list) or not all(isinstance(each, dict) for each in results):
-            raise PaperlessError(f"GET {path}/: the response has no list of {path}: is this paperless-ngx?")
+            raise PaperlessError(f"the response to GET {path}/ has no list of {path}: is this paperless-ngx?")
         return results, found.get("next") is None
 
     def _call(self, method: str, path: str, **options: Any) -> Any:

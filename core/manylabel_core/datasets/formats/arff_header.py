@@ -35,7 +35,7 @@ def split_words(text: str, most: int) -> list[str]:
         if text[position] != ",":
             break
         if len(fields) == most:
-            raise ValueError(f"the row has more than {most} values for {most} attributes")
+            raise ValueError(f"the row has more values than there are attributes ({most})")
         position += 1
     raise ValueError("a quote is not closed")
 

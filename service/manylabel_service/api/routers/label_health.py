@@ -225,7 +225,7 @@ def _check_applicable(model: OnlineModel, kind: Kind, label: str, other: str | N
         raise LabelExists(label)
     facts = model.groups.to_json(model.labels)
     if label in facts["parents"]:
-        raise invalid(("label",), f"has the parent {facts['parents'][label]!r}: remove it first")
+        raise invalid(("label",), f"has the parent {facts['parents'][label]!r}: remove this parent first")
     groups = [Group(group["name"], tuple(group["labels"]), group["choose"]) for group in facts["groups"]]
     try:
         check_written(groups, {**facts["parents"], label: other})

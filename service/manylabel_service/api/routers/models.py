@@ -252,8 +252,8 @@ class WhatToDelete(Parameters):
 async def delete_model(
     context: ContextOf, access: AccessOf, name: str, query: Annotated[WhatToDelete, from_query(WhatToDelete)]
 ) -> None:
-    """Deletes a model with its log and snapshots, or its versions. The name can be used again. A model with followers
-    is deleted only together with them."""
+    """Deletes an online model with its log and snapshots, or a trained model with its versions. The name can be used
+    again. A model that has followers can only be deleted together with them."""
     if query.followers is not None:
         access.require_names(*await context.registry.followers(name))
     await context.registry.delete(name, with_followers=query.followers is not None)

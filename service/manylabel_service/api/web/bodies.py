@@ -75,8 +75,10 @@ def json_value(raw: bytes, what: str) -> Any:
 
 
 def malformed(message: str, raw: bytes, what: str) -> Problem:
-    """Return the error for bytes that are not JSON, with jiter's message and advice; the error calls the bytes
-    `what`."""
+    """Return the error for bytes that are not JSON: it contains the message of the parser (jiter), and some advice.
+
+    Its text calls the bytes `what`.
+    """
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in raw[:4]:
         return Problem("malformed_json", f"{what} is not UTF-8, but seems to be UTF-16 or UTF-32: send it in UTF-8")
     hint = ""

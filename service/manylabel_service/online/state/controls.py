@@ -103,9 +103,9 @@ class Control(ABC):
 
     @property
     def takes_long(self) -> bool:
-        """True if `declared` and `apply` take more than some milliseconds, so that both run in a thread.
+        """True if `declared` and `apply` may take longer than a few milliseconds; both then run in a thread.
 
-        Requests read the model meanwhile; therefore such a change may add names, but not rename labels.
+        Requests can read the model while they run. Therefore, such a change may add names, but must not rename labels.
         """
         return False
 

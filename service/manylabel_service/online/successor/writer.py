@@ -106,8 +106,10 @@ class SuccessorWriter:
             await self._put_predictions(predictions)
 
     async def copy_last_predictions(self, done: set[str]) -> None:
-        """Copy the remaining predictions after the successor is complete; copy all of them if its labels have other
-        columns."""
+        """Copy the remaining predictions, once the successor is complete.
+
+        If its labels have other columns than before, copy all predictions again.
+        """
         old, new = self._ends
         names = old.labels.names
         if names == new.labels.names[: len(names)]:

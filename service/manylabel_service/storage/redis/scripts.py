@@ -133,7 +133,7 @@ return {'ok'}
 """,
 )
 
-# KEYS head. ARGV '1' to seal the log or '0'.
+# KEYS head. ARGV '1' to seal the log, '0' to remove the seal.
 SEAL = Script(
     """
 if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end

@@ -25,7 +25,7 @@ from manylabel_core.storage import MAX_COUNT, MAX_WEIGHT
 
 
 class Centroid(Model):
-    """Linear model whose weights are, per label, the direction of the sum of its examples; see `_centroid`."""
+    """Linear model in which the weights of a label are the normalised sum of its examples; see `_centroid`."""
 
     is_linear = True
 

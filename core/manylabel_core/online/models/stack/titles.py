@@ -124,7 +124,7 @@ class Titles:
         check_range("titles (features)", features, 0, n_words)
         lengths = np.diff(ends, prepend=0)
         if len(places) != (ends[-1] if len(ends) else 0) or lengths.min(initial=0) < 0:
-            raise ValueError("state: ends of titles must ascend to the number of their words")
+            raise ValueError(f"state: titles (ends) must ascend to {len(places)}, the number of titles (places)")
         if lengths.max(initial=0) > MAX_TITLE_WORDS:
             raise ValueError(f"state: a title may have at most {MAX_TITLE_WORDS} words")
         labels = np.repeat(np.arange(len(ends), dtype=np.int32), lengths)
