@@ -196,7 +196,7 @@ class StoreMachine(RuleBasedStateMachine):
             position = model.position(model.index(at))
             change: Any = {"add": "pin"} if pinned else {"drop": "pin"}
             found = self.run(self.store.snapshots.retain(model.record, position, **change))
-            assert found == (position in model.snapshots)
+            assert bool(found) == (position in model.snapshots)
             if found:
                 (model.pinned.add if pinned else model.pinned.discard)(position)
                 if not pinned and position not in model.recent:

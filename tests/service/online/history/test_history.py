@@ -346,7 +346,7 @@ async def test_a_damaged_or_missing_segment_is_named_and_the_rest_is_readable(lo
         if contents is not None:
             await store.blobs.put(key, pieces_of(contents))
         for after in (START, damaged.after):
-            with pytest.raises(HistoryDamaged, match=f"after position {damaged.after} and up to {damaged.through}"):
+            with pytest.raises(HistoryDamaged, match=f"after position {damaged.after}, up to {damaged.through}"):
                 await all_of(store, replica.record, after)
         rest = [e for e in entries if position_key(e.position) > position_key(damaged.through)]
         assert await replica.read_log(damaged.through, None, 10_000, 1 << 20) == rest
