@@ -200,7 +200,7 @@ def test_libsvm_errors_say_where(text: bytes, message: str) -> None:
     [
         (b"1, calm, 0, 0\n1, calm, 0", "line 7: the row has 3 values for 4 attributes"),
         (b"1, calm, 0, 0, 1, 1, 1", "line 6: the row has 7 values for 4 attributes"),
-        (b"'1', calm, 0, 0, '1', 1", "line 6: the row has more values than there are attributes (4)"),
+        (b"'1', calm, 0, 0, '1', 1", r"line 6: the row has more values than there are attributes \(4\)"),
         (b"nan, calm, 0, 0", "line 6: attribute 'tempo' is 'nan': expected a finite number"),
         (b"1e999, calm, 0, 0", "line 6: attribute 'tempo' is '1e999': expected a finite number"),
         (b"1, wild, 0, 0", "line 6: attribute 'mood' is 'wild': expected one of calm, very wild"),

@@ -80,7 +80,10 @@ def test_labels_of_the_teacher_for_an_answered_prediction_are_refused(client: Te
     assert (account_of(client, model), ok(client.get(model))["updates"]) == (before, updates)
     ok(tell(client, model, one["id"], one["labels"], "human"))  # people may correct it
     after = account_of(client, model)
-    assert after["people"] == {**before["people"], "model_right": 1, "checked": after["people"]["checked"]}
+    # The answer may be one of the random share that people are to check.
+    drawn = {name: after["people"][name] for name in ("checked", "right_share", "right_low", "right_high")}
+    assert after["people"] == {**before["people"], "model_right": 1, **drawn}
+    assert drawn["right_share"] == (1.0 if drawn["checked"] else None)
     assert {**after, "people": None} == {**before, "people": None}
 
 
