@@ -543,6 +543,8 @@ def test_kinds_of_fields() -> None:
         ),
         ("low\nHigh\nhigh", {}, "such as 'High' and 'high': each is another category"),
         ("low\nhigh\nlow ", {}, "such as 'low' and 'low ': each is another category"),
+        ("12 kg\n\n13 kg\nNA", {}, "numbers with the unit 'kg'"),
+        ("9:30\nNA\n\n10:00", {}, "times of day"),
         ("12 kg\n13 kg", {}, r"numbers with the unit 'kg', such as '12 kg' \(line 2\)"),
         ("1\nhigh\n2", {"number": "c"}, r"1 of 3 values of column 'c' are not numbers, such as 'high' \(line 3\)"),
         ("\n".join(map(str, range(5001, 5021))), {}, "column 'c' counts the rows: ignore it"),
@@ -561,6 +563,7 @@ def test_what_looks_strange_is_noted(column: str, options: dict[str, Any], note:
         "1.234\n12.0",
         "5A\n7B\n9A",
         "18-25\n26-35",
+        "1:99\n25:00",
         "one\n" * 10 + "\n".join("abcdefghij"),
     ],
 )

@@ -369,10 +369,15 @@ def _all_differ(scan: ColumnScan) -> bool:
     return (len(values) == scan.solid or values.more) and max(values.values(), default=0) <= 1
 
 
+def _solid_values(scan: ColumnScan) -> list[str]:
+    """Return the different cells that are not words for a missing value."""
+    return [cell for cell in scan.values or () if cell.strip() not in (scan.words or ())]
+
+
 def _words_behind_numbers(scan: ColumnScan) -> list[str]:
     """Return the few words, such as kg, that follow the numbers of a column; none unless a word follows each number."""
-    values = scan.values
-    if values is None or len(values) < 2 or scan.counts[OTHER] != scan.solid:
+    values = _solid_values(scan)
+    if len(values) < 2 or scan.counts[OTHER] != scan.solid:
         return []
     words = [word for cell in values if (word := cells.word_behind(cell.strip())) is not None]
     found = sorted({word for word, _ in words})
@@ -394,7 +399,7 @@ def _alike(values: Iterable[str]) -> list[str]:
 
 def _are_times(scan: ColumnScan) -> bool:
     """Return whether all values of a column are times of day."""
-    return 0 < scan.counts[OTHER] == scan.solid and all(dates.is_time(cell.strip()) for cell in scan.values or ())
+    return 0 < scan.counts[OTHER] == scan.solid and all(dates.is_time(cell.strip()) for cell in _solid_values(scan))
 
 
 def _styles(scan: ColumnScan) -> list[cells.Styled]:
